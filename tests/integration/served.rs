@@ -35,6 +35,8 @@ pub struct Served {
 #[derive(Default)]
 pub struct Setup {
     pub on_disk: bool,
+    /// The database, if it is there already.
+    pub database: Option<Database>,
     pub users: Option<Users>,
     pub limits: Option<Limits>,
     pub certificate: Option<(String, String)>,
@@ -53,9 +55,10 @@ impl Served {
 
     pub fn new(setup: Setup) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = match setup.on_disk {
-            true => Database::open(directory.path().join("t.hypo"), OpenOptions::default()),
-            false => Database::in_memory(OpenOptions::default()),
+        let database = match (setup.database, setup.on_disk) {
+            (Some(database), _) => Ok(database),
+            (None, true) => Database::open(directory.path().join("t.hypo"), OpenOptions::default()),
+            (None, false) => Database::in_memory(OpenOptions::default()),
         }
         .unwrap();
         let client_authority = setup.client_authority.map(|certificate| {

@@ -62,6 +62,8 @@ const READ_AHEAD: usize = 2;
 /// ```
 pub struct RemotePeers {
     access: Arc<Access>,
+    /// Where nodes are, by their names, if not where the catalog says.
+    places: HashMap<String, String>,
     idle: Arc<Idle>,
     /// What is measured of each node, by its name.
     measured: Mutex<BTreeMap<String, Arc<Measured>>>,
@@ -264,7 +266,13 @@ impl RemotePeers {
     /// Reaches nodes as a user with a password, and inside TLS if there are certificates.
     pub fn new(user: &str, password: Option<String>, certificates: Option<Certificates>) -> Self {
         let access = Arc::new(Access { user: user.into(), password, certificates });
-        Self { access, idle: Arc::default(), measured: Mutex::default() }
+        Self { access, places: HashMap::new(), idle: Arc::default(), measured: Mutex::default() }
+    }
+
+    /// Says where some nodes are, by their names, whatever the catalog of the cluster says: they may have moved,
+    /// so many of them that it cannot be told.
+    pub fn found_at(self, places: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { places: places.into_iter().collect(), ..self }
     }
 
     /// Returns what is measured of a node, which is asked once more.
@@ -363,6 +371,10 @@ impl RemotePeers {
         rows: Option<RowReader>,
         hook: Option<PollHook>,
     ) -> Result<Answer> {
+        // Whoever asks who is at an address means that one.
+        let place = request.to.and_then(|_| self.places.get(&node.name));
+        let moved = place.map(|address| Member { address: address.clone(), ..node.clone() });
+        let node = moved.as_ref().unwrap_or(node);
         let (mut bytes, mut rows) = (message::encode(request)?, rows);
         if bytes.len() > message::MESSAGE_BYTES_MAX && rows.is_none() {
             rows = Some(message::to_rows(&bytes)?);

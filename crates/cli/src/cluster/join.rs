@@ -24,7 +24,8 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
         key: tls.key.clone(),
         authorities: tls.authorities.clone(),
     });
-    let peers = RemotePeers::new(NODES_USER, password, certificates);
+    let places = config.peers.iter().map(|peer| (peer.name.clone(), peer.address.clone()));
+    let peers = RemotePeers::new(NODES_USER, password, certificates).found_at(places);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
     node.set_clients(server.clients_max());
     for name in node.strangers()? {
