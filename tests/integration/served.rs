@@ -42,6 +42,8 @@ pub struct Setup {
     pub certificate: Option<(String, String)>,
     /// The authority that signs the clients' certificates.
     pub client_authority: Option<String>,
+    /// The authority that signs those of other nodes, which have to show them.
+    pub node_authority: Option<String>,
 }
 
 impl Served {
@@ -61,16 +63,18 @@ impl Served {
             (None, false) => Database::in_memory(OpenOptions::default()),
         }
         .unwrap();
-        let client_authority = setup.client_authority.map(|certificate| {
-            let path = directory.path().join("clients.crt");
+        let written = |name: &str, certificate: String| {
+            let path = directory.path().join(name);
             std::fs::write(&path, certificate).unwrap();
             path
-        });
+        };
+        let clients = setup.client_authority.map(|certificate| written("clients.crt", certificate));
+        let nodes = setup.node_authority.map(|certificate| written("nodes.crt", certificate));
         let tls = setup.certificate.map(|(certificate, key)| {
             let paths = ["server.crt", "server.key"].map(|name| directory.path().join(name));
             std::fs::write(&paths[0], certificate).unwrap();
             std::fs::write(&paths[1], key).unwrap();
-            Tls::read(&paths[0], &paths[1], client_authority.as_deref()).unwrap()
+            Tls::of_node(&paths[0], &paths[1], clients.as_deref(), nodes.as_deref()).unwrap()
         });
         let limits = setup.limits.unwrap_or(Limits { stop_time: STOP_TIME, ..Limits::default() });
         let server = Server::new(database.clone(), setup.users, limits, tls).unwrap();
@@ -99,6 +103,11 @@ impl Served {
     /// Lets no new clients in.
     pub fn drain(&self) {
         self.server.upgrade().unwrap().drain();
+    }
+
+    /// Lets other nodes in by a password.
+    pub fn admit_nodes(&self, password: &str) {
+        self.server.upgrade().unwrap().admit_nodes(password).unwrap();
     }
 
     /// Returns the number of open sessions.

@@ -234,6 +234,12 @@ impl Server {
         self.nodes.set(verifier).map_err(|_| Error::internal("other nodes are admitted already"))
     }
 
+    /// Says whether other nodes have a password; else their certificates say who they are, if they have to show
+    /// some.
+    pub(crate) fn nodes_have_a_password(&self) -> bool {
+        self.nodes.get().is_some()
+    }
+
     /// Other users from now on; sessions that are open stay.
     pub fn set_users(&self, users: Users) {
         *self.users.write() = Some(users);
@@ -442,6 +448,8 @@ pub(crate) enum Method {
     Scram,
     /// Bound to the server's certificate.
     ScramPlus,
+    /// Another node of the cluster has shown its own.
+    Certificate,
 }
 
 impl Method {
@@ -451,6 +459,7 @@ impl Method {
             Self::SameUser => "same user",
             Self::Scram => "scram-sha-256",
             Self::ScramPlus => "scram-sha-256-plus",
+            Self::Certificate => "certificate",
         }
     }
 
