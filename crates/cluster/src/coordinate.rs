@@ -158,6 +158,22 @@ impl Drop for Place<'_> {
     }
 }
 
+/// Answers the requests of a thread that ends in a panic: a statement waits for each of them, and others for the
+/// statement.
+struct Unanswered {
+    requests: Vec<append::Request>,
+    answers: Sender<(append::Request, Result<append::Reply>)>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        for request in self.requests.drain(..) {
+            let error = Error::internal("a thread that sends rows to a node has ended without an answer");
+            let _nobody_waits = self.answers.send((request, Err(error)));
+        }
+    }
+}
+
 /// What a statement does to one table, on its way.
 struct Writer {
     append: Append,
@@ -800,7 +816,10 @@ impl Node {
                     let next = || groups.lock().pop_front();
                     while let Some(group) = next() {
                         let _place = lane.enter();
-                        for answer in node.append_to(id, group, &sent) {
+                        let mut unanswered = Unanswered { requests: group.clone(), answers: answers.clone() };
+                        let answered = node.append_to(id, group, &sent);
+                        unanswered.requests.clear();
+                        for answer in answered {
                             if answers.send(answer).is_err() {
                                 // Nobody waits any more.
                                 return;
@@ -923,4 +942,36 @@ pub(crate) fn replaced(term: Term) -> Error {
 pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = thread::Builder::new().name(name.into()).spawn(work);
     started.map(drop).map_err(|error| Error::from_io(&error, "cannot talk to other nodes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypostyle_placement::append::Source;
+    use hypostyle_placement::{Life, Token};
+
+    #[test]
+    fn a_thread_that_ends_early_answers_what_it_was_to_send() {
+        let request = append::Request {
+            term: Term(1),
+            fragment: FragmentId { table: TableId(1), number: 2 },
+            node: NodeId(uuid::Uuid::nil()),
+            life: Life(3),
+            token: Token(4),
+            base: 0,
+            rows: 5,
+            deletes: 0,
+            source: Source::Statement(StatementId(uuid::Uuid::nil())),
+        };
+        let (answers, arrived) = channel();
+        let requests = vec![request; 2];
+        drop(Unanswered { requests: requests.clone(), answers: answers.clone() });
+        let told: Vec<append::Request> =
+            arrived.try_iter().filter_map(|(request, reply)| reply.is_err().then_some(request)).collect();
+        assert_eq!(told, requests);
+        let mut done = Unanswered { requests, answers };
+        done.requests.clear();
+        drop(done);
+        assert!(arrived.recv().is_err(), "nothing more is told");
+    }
 }
