@@ -63,16 +63,19 @@ impl Couriers {
     /// again.
     fn send(&self, node: &Arc<Node>, message: Message) -> Result<()> {
         let mut couriers = self.0.lock();
-        let courier = match couriers.entry(message.member.id) {
+        let own = match couriers.entry(message.member.id) {
             Entry::Occupied(courier) => courier.into_mut(),
             Entry::Vacant(place) => place.insert(courier(Arc::downgrade(node))?),
         };
-        match courier.try_send(message) {
-            Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
-            Err(TrySendError::Disconnected(_)) => {
-                Err(Error::internal("nobody brings messages to a node any more"))
+        match own.try_send(message) {
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            // The thread has ended in a panic. Another one has room for this message.
+            Err(TrySendError::Disconnected(message)) => {
+                *own = courier(Arc::downgrade(node))?;
+                let _sent = own.try_send(message);
             }
         }
+        Ok(())
     }
 }
 
