@@ -105,9 +105,9 @@ impl Served {
         self.server.upgrade().unwrap().drain();
     }
 
-    /// Lets other nodes in by a password.
-    pub fn admit_nodes(&self, password: &str) {
-        self.server.upgrade().unwrap().admit_nodes(password).unwrap();
+    /// Lets other nodes in by any of some passwords.
+    pub fn admit_nodes(&self, passwords: &[&str]) {
+        self.server.upgrade().unwrap().admit_nodes(passwords.iter().copied()).unwrap();
     }
 
     /// Returns the number of open sessions.

@@ -161,8 +161,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Answers the requests of a thread that ends in a panic: a statement waits for each of them, and others for the
-/// statement.
+/// Answers the requests of a thread that ends in a panic: a statement waits for each of them, and others for
+/// the statement.
 struct Unanswered {
     requests: Vec<append::Request>,
     answers: Sender<(append::Request, Result<append::Reply>)>,
@@ -555,8 +555,8 @@ impl Node {
         known.map(|catalog| catalog.nodes).unwrap_or_default()
     }
 
-    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved with
-    /// its database.
+    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved
+    /// with its database.
     ///
     /// # Errors
     /// `Connection` if it is not; `Conflict` if it is part of another cluster; those of

@@ -227,7 +227,8 @@ impl Node {
         }
     }
 
-    /// Looks which nodes are there, if this one coordinates, and returns these, with the epochs that they read.
+    /// Looks which nodes are there, if this one coordinates, and returns these, with the epochs that they
+    /// read.
     fn look(&self) -> Vec<(NodeId, Epoch)> {
         let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else {
             self.health.lock().clear();
@@ -248,8 +249,8 @@ impl Node {
         there
     }
 
-    /// Looks after the nodes: on a thread for each that lacks something, unless one is at it. What is copied to
-    /// one node may take long, and others may go away or come back meanwhile.
+    /// Looks after the nodes: on a thread for each that lacks something, unless one is at it. What is copied
+    /// to one node may take long, and others may go away or come back meanwhile.
     ///
     /// # Errors
     /// `Io` if no thread can be started.

@@ -269,8 +269,8 @@ impl RemotePeers {
         Self { access, places: HashMap::new(), idle: Arc::default(), measured: Mutex::default() }
     }
 
-    /// Says where some nodes are, by their names, whatever the catalog of the cluster says: they may have moved,
-    /// so many of them that it cannot be told.
+    /// Says where some nodes are, by their names, whatever the catalog of the cluster says: they may have
+    /// moved, so many of them that it cannot be told.
     pub fn found_at(self, places: impl IntoIterator<Item = (String, String)>) -> Self {
         Self { places: places.into_iter().collect(), ..self }
     }

@@ -250,7 +250,7 @@ fn nodes_show_the_certificates_that_they_have_to() {
             ..Setup::default()
         });
         if let Some(password) = password {
-            served.admit_nodes(password);
+            served.admit_nodes(&[password, "before"]);
         }
         let address = served.tcp.to_string();
         let nobody = Arc::new(RemotePeers::new("cluster", None, None));
@@ -266,6 +266,7 @@ fn nodes_show_the_certificates_that_they_have_to() {
         // One that others have signed, and a password that nobody has.
         ask(password, of_server("server.crt"), of_server("server.key")).unwrap_err();
         if password.is_some() {
+            ask(Some("before"), own.clone(), key.clone()).unwrap();
             ask(Some("other"), own.clone(), key.clone()).unwrap_err();
         }
         let connect = |user: &str| {

@@ -57,8 +57,8 @@ impl Statement {
         }
     }
 
-    /// Makes the statement of a PREPARE, with the types of its parameters as they are written there. `None` if
-    /// these are others than messages have.
+    /// Makes the statement of a PREPARE, with the types of its parameters as they are written there. `None`
+    /// if these are others than messages have.
     pub fn of_prepare(sql: &str, types: &str) -> Option<Self> {
         let oid = |name: &str| {
             let (scalar, is_array) = by_name(name)?;
