@@ -123,7 +123,7 @@ pub(super) fn operators_of(plan: &Arc<dyn ExecutionPlan>) -> Vec<Operator> {
     found
 }
 
-/// Returns what operators have measured. What shares out the rows of a task may be above them, and is skipped.
+/// Returns what operators have measured. What shares out the rows of a task may be above them: it is no part.
 pub(super) fn measured(operators: &[Operator], metrics: &[MetricsSet]) -> Vec<OperatorMeasure> {
     let Some(above) = metrics.len().checked_sub(operators.len()) else { return Vec::new() };
     let measures = operators.iter().zip(metrics.iter().skip(above));
