@@ -119,7 +119,7 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
     let login = Login { protocol: "hypostyle", user: &hello.user, peer: &place };
     let authenticated = authenticate(server, transport, &hello, from, hook)
         .and_then(|found| check_may_call(found.0, hello.capabilities).map(|()| found))
-        .and_then(|found| check_is_node(found.0, from).map(|()| found));
+        .and_then(|found| check_is_node(found.0, &hello.user, from).map(|()| found));
     let (role, last) = match authenticated {
         Ok((role, last, method)) => {
             login.allowed(method, role);
@@ -200,8 +200,9 @@ fn check_may_call(role: Role, capabilities: Capabilities) -> Result<()> {
 
 /// # Errors
 /// `Denied` for a node that does not show the certificate that it has to.
-fn check_is_node(role: Role, from: &Origin) -> Result<()> {
-    if role != Role::Cluster || from.is_node != Some(false) {
+fn check_is_node(role: Role, user: &str, from: &Origin) -> Result<()> {
+    let is_meant = role == Role::Cluster || user == NODES_USER;
+    if !is_meant || from.is_node != Some(false) {
         return Ok(());
     }
     let message = "nodes of this cluster have to show certificates (mutual in cluster.toml)";
