@@ -432,7 +432,7 @@ impl RemotePeers {
         match answer {
             CallAnswer::Reply(reply) => {
                 self.idle.put(address, connection);
-                message::decode(&reply).map(Answer::Reply)
+                answered(&reply)
             }
             CallAnswer::Rows(result) if message::is_in_rows(&result.schema()) => {
                 let mut bytes = Vec::new();
@@ -441,7 +441,7 @@ impl RemotePeers {
                 }
                 drop(result);
                 self.idle.put(address, connection);
-                message::decode(&bytes).map(Answer::Reply)
+                answered(&bytes)
             }
             CallAnswer::Rows(result) => {
                 let (idle, address) = (self.idle.clone(), address.to_string());
@@ -449,6 +449,12 @@ impl RemotePeers {
             }
         }
     }
+}
+
+/// Returns what a node has answered. If that cannot be read, it is as if no answer had come (08006): the node
+/// has done something, and is not one of another release, which refuses what it does not know.
+fn answered(reply: &[u8]) -> Result<Answer> {
+    message::decode(reply).map(Answer::Reply).map_err(|error| error.with_sqlstate("08006"))
 }
 
 /// Returns the rows of a result as a stream; what is not there at once, a thread reads. `ended` is called
@@ -564,6 +570,14 @@ mod tests {
         contact.check("a:1").unwrap();
         contact.hear();
         assert!(!contact.give_up("a:1", long_ago), "somebody else was answered meanwhile");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_answer() {
+        let reply = message::encode(&message::Reply::BackedUp).unwrap();
+        assert!(matches!(answered(&reply), Ok(Answer::Reply(message::Reply::BackedUp))));
+        let error = answered(&reply[1..]).err().unwrap();
+        assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Connection, "08006"), "{error}");
     }
 
     #[test]
