@@ -8,7 +8,7 @@ use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{is_unreachable, unexpected};
 use hypostyle_placement::append::{CatchUp, Effect};
-use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState, Replica};
+use hypostyle_placement::catalog::{Catalog, Change, Fragment, Node as Member, NodeState, Replica};
 use hypostyle_placement::layout::{self, Step};
 use hypostyle_placement::term::{Answer, Ask, Stored};
 use hypostyle_placement::{Epoch, FragmentId, NodeId};
@@ -153,14 +153,7 @@ impl Node {
                 }
             }
         };
-        thread::scope(|scope| {
-            for _ in 1..threads {
-                let builder = thread::Builder::new().name("hypostyle-copy".into());
-                // Without the thread, the others do its work.
-                let _fewer = builder.spawn_scoped(scope, work);
-            }
-            work();
-        });
+        on_threads(threads, &work);
         let failed = failed.lock().take();
         failed.map_or(Ok(()), Err)
     }
@@ -414,29 +407,41 @@ impl Node {
         self.ask(to, Request::Ask(Box::new(Ask::Publish { term, epoch })), None).map(drop)
     }
 
-    /// Copies the rows that a node's replicas lack. One that fails keeps back those after it only if
-    /// the node is gone.
+    /// Copies the rows that a node's replicas lack, those of a few fragments at the same time. One that fails
+    /// keeps back those after it only if the node is gone.
     fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) -> Result<()> {
-        let mut first = Ok(());
-        for (id, fragment) in catalog.tables.iter().flat_map(|table| table.numbered()) {
-            let is_behind = fragment.replica(node).is_some_and(|replica| !replica.in_sync);
-            if is_behind
-                && !fragment.lost
-                && let Err(error) = self.bring_fragment(id, node)
-            {
-                first = first.and(Err(error));
-                if self.epoch_of(node).is_err() {
-                    break;
+        let is_behind = |fragment: &Fragment| {
+            !fragment.lost && fragment.replica(node).is_some_and(|replica| !replica.in_sync)
+        };
+        let fragments = catalog.tables.iter().flat_map(|table| table.numbered());
+        let behind = fragments.filter(|(_, fragment)| is_behind(fragment)).map(|(id, _)| id);
+        let waiting: Mutex<VecDeque<FragmentId>> = Mutex::new(behind.collect());
+        let failed = Mutex::new(None::<Error>);
+        let threads = COPIES_AT_ONCE.min(waiting.lock().len());
+        let next = || waiting.lock().pop_front();
+        let work = || {
+            while let Some(id) = next() {
+                if let Err(error) = self.bring_fragment(id, node) {
+                    failed.lock().get_or_insert(error);
+                    if self.epoch_of(node).is_err() {
+                        waiting.lock().clear();
+                    }
                 }
             }
-        }
-        first
+        };
+        on_threads(threads, &work);
+        let failed = failed.lock().take();
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Copies the rows that a replica lacks, unless a statement that moves fragments does.
+    /// Copies the rows that a replica lacks, unless somebody does, or has copied them or moved it away since
+    /// it was looked for.
     fn bring_fragment(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
         let copier = self.copier(fragment);
-        copier.try_lock().map_or(Ok(()), |_one| self.copy_rows(fragment, to))
+        let Some(_one) = copier.try_lock() else { return Ok(()) };
+        let known = self.known_catalog()?;
+        let is_behind = known.replica(fragment, to).is_some_and(|replica| !replica.in_sync);
+        if is_behind { self.copy_rows(fragment, to) } else { Ok(()) }
     }
 
     /// Has a thread do what [`Self::repair`] and [`Self::compact`] say, if there may be something to do:
@@ -466,6 +471,18 @@ impl Node {
             }
         })
     }
+}
+
+/// Does some work on this thread, and on as many others as are missing to a number.
+fn on_threads(count: usize, work: &(dyn Fn() + Sync)) {
+    thread::scope(|scope| {
+        for _ in 1..count {
+            let builder = thread::Builder::new().name("hypostyle-copy".into());
+            // Without the thread, the others do its work.
+            let _fewer = builder.spawn_scoped(scope, work);
+        }
+        work();
+    });
 }
 
 /// A node that a thread looks after, until this is dropped.
