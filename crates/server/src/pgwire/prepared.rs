@@ -7,7 +7,7 @@ use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
 use super::words::{highest_parameter, tag};
-use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
+use hypostyle::postgres::{JSON, TEXT, by_name, by_oid, shown};
 use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -19,6 +19,9 @@ const PARAMETERS_MAX: usize = 65_535;
 
 /// Types whose names mean the same in SQL.
 const IN_SQL: [&str; 9] = ["bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "date"];
+
+/// Further types whose names in PREPARE tell what the values of messages are.
+const IN_PREPARE: [&str; 5] = ["bytea", "numeric", "timestamp", "timestamptz", "uuid"];
 
 /// The longest statement whose syntax is checked when it is prepared.
 const CHECKED_BYTES_MAX: usize = 64 << 10;
@@ -52,6 +55,25 @@ impl Statement {
                 "cannot insert multiple commands into a prepared statement",
             )),
         }
+    }
+
+    /// Makes the statement of a PREPARE, with the types of its parameters as they are written there. `None`
+    /// if these are others than messages have.
+    pub fn of_prepare(sql: &str, types: &str) -> Option<Self> {
+        let oid = |name: &str| {
+            let (scalar, is_array) = by_name(name)?;
+            let is_known = IN_SQL.contains(&scalar.name) || IN_PREPARE.contains(&scalar.name);
+            (is_known && !is_array).then_some(scalar.oid)
+        };
+        let types = match types {
+            "" => Vec::new(),
+            some => {
+                let names = some.strip_prefix('(')?.strip_suffix(')')?;
+                names.split(',').map(oid).collect::<Option<_>>()?
+            }
+        };
+        let statement = Self::new(sql, types).ok()?;
+        matches!(statement.command, Command::Run { .. }).then_some(statement)
     }
 
     fn of(command: Command, types: Vec<u32>) -> Self {
@@ -332,7 +354,7 @@ impl Statement {
 
 #[cfg(test)]
 mod tests {
-    use super::{OIDS, with_arrays_of_oids, writes_values};
+    use super::{OIDS, Statement, with_arrays_of_oids, writes_values};
 
     #[test]
     fn writes_of_values_read_one_table() {
@@ -350,6 +372,17 @@ mod tests {
         ] {
             assert!(!writes_values(sql), "{sql}");
         }
+    }
+
+    #[test]
+    fn types_of_prepare_are_those_of_messages() {
+        let types = |types| Statement::of_prepare("SELECT $1", types).map(|statement| statement.types);
+        assert_eq!(types(""), Some(vec![]));
+        assert_eq!(types("( INT,timestamp, uuid )"), Some(vec![23, 1114, 2950]));
+        for other in ["(hugeint)", "(decimal(10, 2))", "(int[])", "(char)", "(int /* c */)", "int", "()"] {
+            assert_eq!(types(other), None, "{other}");
+        }
+        assert!(Statement::of_prepare("COPY t FROM STDIN", "").is_none());
     }
 
     #[test]
