@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod cause;
 pub mod column_name;
 pub mod complexity;
 pub mod culprit;
@@ -26,9 +27,7 @@ use datafusion_common::DataFusionError;
 use datafusion_common::{SchemaError, Span};
 use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean, nearest};
 use sqlparser::parser::ParserError;
-
-/// The setting that bounds them.
-pub const LIMIT_NAME: &str = "temp_directory_limit";
+use std::io;
 
 /// The message of DataFusion about a window function where none is allowed, such as in WHERE.
 const OF_WINDOW: &str = "does not support logical expression WindowFunction";
@@ -88,20 +87,18 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         }
         DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
-        DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
-        DataFusionError::Execution(message) => execution_error(message),
-        DataFusionError::ParquetError(inner) => match own_within(inner.as_ref()) {
-            Some(own) => own.clone(),
-            None => of(ErrorKind::InvalidInput),
-        },
-        DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
-        DataFusionError::ExecutionJoin(inner) => {
-            panic_of(&inner.to_string()).unwrap_or_else(|| of(ErrorKind::Internal))
+        DataFusionError::IoError(inner) => {
+            own_or_panic(error).unwrap_or_else(|| Error::from_io(inner, "cannot read or write"))
         }
-        DataFusionError::ObjectStore(inner) => match inner.as_ref() {
-            missing if missing.to_string().contains("not found") => of(ErrorKind::NotFound),
-            other => panic_of(&other.to_string()).unwrap_or_else(|| of(ErrorKind::Io)),
-        },
+        DataFusionError::Execution(message) => execution_error(message),
+        DataFusionError::ParquetError(_) => {
+            own_or_panic(error).unwrap_or_else(|| of(ErrorKind::InvalidInput))
+        }
+        DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
+        DataFusionError::ExecutionJoin(_) => {
+            cause::panicked(error).unwrap_or_else(|| of(ErrorKind::Internal))
+        }
+        DataFusionError::ObjectStore(_) => store_error(error),
         DataFusionError::Internal(message) => internal_error(message),
         _ => of(ErrorKind::Internal),
     }
@@ -117,28 +114,25 @@ fn external_error(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Er
     if let Some(missing) = error.downcast_ref::<MissingTable>() {
         return missing.error();
     }
-    let said = error.to_string();
-    panic_of(&said).unwrap_or_else(|| Error::invalid_input(plain(&said)))
+    cause::panicked(error).unwrap_or_else(|| Error::invalid_input(plain(&error.to_string())))
 }
 
-/// Returns an error of our own that another library's error has as its cause.
-fn own_within<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Error> {
-    let mut cause = Some(error);
-    while let Some(found) = cause {
-        if let Some(own) = found.downcast_ref() {
-            return Some(own);
-        }
-        cause = found.source();
+/// Returns the error of ours that one was made from, or that of a task that has panicked.
+fn own_or_panic(error: &DataFusionError) -> Option<Error> {
+    cause::own(error).cloned().or_else(|| cause::panicked(error))
+}
+
+/// Returns the error of a store of files, which is one of a file or of the task that used it.
+fn store_error(error: &DataFusionError) -> Error {
+    if let Some(known) = own_or_panic(error) {
+        return known;
     }
-    None
-}
-
-/// Returns the error for a task that has panicked, of which tokio tells the number.
-fn panic_of(text: &str) -> Option<Error> {
-    let (_, task) = text.split_once("task ")?;
-    let (number, what) = task.split_once(" panicked")?;
-    let is_told = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    is_told.then(|| Error::internal(format!("the query panicked{what}; please report it")))
+    let of_file: Option<&io::Error> = cause::find(error);
+    let kind = match of_file.is_some_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        true => ErrorKind::NotFound,
+        false => ErrorKind::Io,
+    };
+    Error::new(kind, plain(&error.strip_backtrace()))
 }
 
 /// Says whether planning failed for what a statement says.
@@ -244,7 +238,10 @@ fn from_arrow(error: &ArrowError) -> Error {
         }
         ArrowError::NotYetImplemented(message) => Error::unsupported(format!("not supported: {message}")),
         ArrowError::MemoryError(message) => Error::new(ErrorKind::OutOfMemory, message.clone()),
-        ArrowError::IoError(message, _) => Error::new(ErrorKind::Io, message.clone()),
+        ArrowError::IoError(message, inner) => match cause::own(inner) {
+            Some(own) => own.clone(),
+            None => Error::new(ErrorKind::Io, message.clone()),
+        },
         other => Error::invalid_input(other.to_string()),
     }
 }
