@@ -14,8 +14,9 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::node::Node;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::kind::{Kind, StatementKind};
 use hypostyle_sql::split::split_statements;
-use hypostyle_sql::statement::{CopyTo, CopyValue, CreateMaterialized};
+use hypostyle_sql::statement::{CopyFrom, CopyTo, CopyValue, CreateMaterialized};
 use hypostyle_storage::{
     Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
     Snapshot, TableEntry, ViewEntry, unknown_table,
@@ -145,7 +146,10 @@ impl Session {
                     continue;
                 }
                 check_exported(statement)?;
-                let outcome = self.execute_one(&from_directory(statement, path), &Parameters::None)?;
+                let outcome = match Kind::of(statement).class() {
+                    StatementKind::Copy => self.copy_from(exported_copy(statement, path)?)?,
+                    _ => self.execute_one(statement, &Parameters::None)?,
+                };
                 self.finish(outcome)?;
             }
             Ok(())
@@ -188,6 +192,17 @@ fn exported_view(statement: &str) -> Result<Option<CreateView>> {
     match *parsed {
         Statement::CreateView(view) if view.columns.is_empty() && !view.if_not_exists => Ok(Some(view)),
         _ => Ok(None),
+    }
+}
+
+/// Returns the COPY of an exported statement, whose file is looked up in the directory.
+fn exported_copy(statement: &str, directory: &Path) -> Result<CopyFrom> {
+    match hypostyle_sql::Statement::parse(statement, None, extension(false))? {
+        hypostyle_sql::Statement::CopyFrom(copy) => {
+            let path = format!("{}/{}", directory.to_string_lossy(), copy.path);
+            Ok(CopyFrom { path, ..copy })
+        }
+        _ => Err(Error::invalid_input("exported rows are COPY … FROM 'file' (FORMAT parquet)")),
     }
 }
 
@@ -293,18 +308,6 @@ fn file_name_of(name: &str) -> String {
         }
     }
     safe
-}
-
-/// Returns a COPY whose file is looked up in a directory. A table's name may contain text that
-/// looks like a file, but it comes first.
-fn from_directory(statement: &str, directory: &Path) -> String {
-    match statement.rsplit_once(" FROM '") {
-        Some((start, rest)) if start.trim_start().starts_with("COPY ") => {
-            let directory = directory.to_string_lossy().replace('\'', "''");
-            format!("{start} FROM '{directory}/{rest}")
-        }
-        _ => statement.to_string(),
-    }
 }
 
 fn text_error(error: std::fmt::Error) -> Error {
@@ -601,12 +604,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_copy_is_the_last_thing_that_looks_like_one() {
-        let found = from_directory(
-            "COPY \"main\".\"x FROM 'y\" FROM 'main.x.parquet' (FORMAT parquet)",
-            Path::new("/it's"),
-        );
-        assert_eq!(found, "COPY \"main\".\"x FROM 'y\" FROM '/it''s/main.x.parquet' (FORMAT parquet)");
+    fn the_file_of_copy_is_in_the_directory() {
+        let statement = "COPY \"main\".\"x FROM 'y\" FROM 'main.x.parquet' (FORMAT parquet)";
+        let copy = exported_copy(statement, Path::new("/it's")).unwrap();
+        assert_eq!((copy.path.as_str(), copy.options.len()), ("/it's/main.x.parquet", 1));
+        assert!(exported_copy("COPY t TO 'x.parquet'", Path::new("/")).is_err());
     }
 
     #[test]
