@@ -73,6 +73,7 @@ mod structure_values;
 mod table_as;
 pub mod text_list;
 mod time_literal;
+mod tokenized;
 pub mod twin_keys;
 pub mod type_brackets;
 pub mod walk;
