@@ -26,6 +26,7 @@ mod distinct_on;
 pub mod doubles;
 mod escapes;
 mod expansion;
+pub mod exported;
 mod field_access;
 pub mod forms;
 mod frame_exclusion;
