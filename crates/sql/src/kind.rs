@@ -201,10 +201,12 @@ pub fn writes_values(sql: &str) -> bool {
     let Some(verb) = words.next() else { return false };
     let is = |known: &str| verb.text.eq_ignore_ascii_case(known);
     // What is deleted from is named behind FROM, with which a query may begin, too.
-    let (may_read, froms): (&[&str], usize) = match () {
-        () if is("INSERT") || is("UPDATE") => (&["SELECT", "TABLE"][..], 0),
-        () if is("DELETE") => (&["SELECT", "TABLE", "USING"][..], 1),
-        () => return false,
+    let (may_read, froms): (&[&str], usize) = if is("INSERT") || is("UPDATE") {
+        (&["SELECT", "TABLE"], 0)
+    } else if is("DELETE") {
+        (&["SELECT", "TABLE", "USING"], 1)
+    } else {
+        return false;
     };
     let mut found = 0;
     for word in words {
