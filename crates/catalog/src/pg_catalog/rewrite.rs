@@ -57,8 +57,18 @@ const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY ($1::bigint[]) \
      OR t.oid IN (SELECT typelem FROM pg_type WHERE oid = ANY ($1::bigint[])) ORDER BY t.typelem";
 
-/// The text that identifies asyncpg's query.
-const SIGN_OF_ASYNCPG: &str = "typeinfo_tree(";
+/// Queries of clients that nothing here plans, by a name of their WITH, and what gives the same: a row for each
+/// client.
+const OF_CLIENTS: [(&str, &str); 1] = [("typeinfo_tree", TYPES_OF_ASYNCPG)];
+
+/// Returns what stands for a client's query.
+fn of_client(statement: &Statement) -> Option<Statement> {
+    let Statement::Query(query) = statement else { return None };
+    let tables = &query.with.as_ref()?.cte_tables;
+    let is_named = |name: &str| tables.iter().any(|table| table.alias.name.value == name);
+    let (_, meant) = OF_CLIENTS.iter().find(|(name, _)| is_named(name))?;
+    Parser::parse_sql(&PostgreSqlDialect {}, meant).ok()?.pop()
+}
 
 /// Rewrites a statement; `sql` is its text.
 pub fn rewrite(sql: &str, statement: &mut Statement) {
@@ -66,11 +76,8 @@ pub fn rewrite(sql: &str, statement: &mut Statement) {
     if !signs(&sql.to_ascii_lowercase()) {
         return;
     }
-    if sql.contains(SIGN_OF_ASYNCPG)
-        && let Ok(mut lookup) = Parser::parse_sql(&PostgreSqlDialect {}, TYPES_OF_ASYNCPG)
-        && let Some(lookup) = lookup.pop()
-    {
-        *statement = lookup;
+    if let Some(meant) = of_client(statement) {
+        *statement = meant;
     }
     let sql = sql.to_ascii_lowercase();
     let rewriter = Rewriter {
@@ -1090,6 +1097,7 @@ mod tests {
                 "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
             ),
             ("SELECT 'x'", "SELECT 'x'"),
+            ("SELECT 'typeinfo_tree(' FROM pg_class", "SELECT 'typeinfo_tree(' FROM pg_class"),
             (
                 "SELECT pg_catalog.json_build_object('a', 1) FROM pg_class",
                 "SELECT CAST(json_build_object('a', 1) AS JSON) FROM pg_class",
@@ -1120,5 +1128,15 @@ mod tests {
         let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
         rewrite(sql, &mut statements[0]);
         assert!(!statements[0].to_string().contains("WHERE"));
+    }
+
+    #[test]
+    fn a_query_of_a_client_is_known_by_what_it_names() {
+        let sql =
+            "WITH RECURSIVE typeinfo_tree(oid) AS (SELECT oid FROM pg_type) SELECT * FROM typeinfo_tree";
+        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+        rewrite(sql, &mut statements[0]);
+        let text = statements[0].to_string();
+        assert!(text.starts_with("SELECT t.oid, n.nspname AS ns") && !text.contains("WITH"), "{text}");
     }
 }
