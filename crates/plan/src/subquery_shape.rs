@@ -1,5 +1,5 @@
-//! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they are
-//! planned.
+//! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they
+//! are planned.
 
 use crate::unnest::{is_dependent, is_lateral};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};

@@ -57,8 +57,8 @@ const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY ($1::bigint[]) \
      OR t.oid IN (SELECT typelem FROM pg_type WHERE oid = ANY ($1::bigint[])) ORDER BY t.typelem";
 
-/// Queries of clients that nothing here plans, by a name of their WITH, and what gives the same: a row for each
-/// client.
+/// Queries of clients that nothing here plans, by a name of their WITH, and what gives the same: a row for
+/// each client.
 const OF_CLIENTS: [(&str, &str); 1] = [("typeinfo_tree", TYPES_OF_ASYNCPG)];
 
 /// Returns what stands for a client's query.
