@@ -503,8 +503,10 @@ fn check_digits(value: &ColumnarValue) -> Result<()> {
         _ => Ok(()),
     };
     checked.map_err(|error| {
-        let message = error.to_string();
-        let message = message.trim_start_matches("Invalid argument error: ");
-        DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(message.into())), None)
+        let message = match error {
+            ArrowError::InvalidArgumentError(message) => message,
+            other => other.to_string(),
+        };
+        DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(message)), None)
     })
 }

@@ -43,6 +43,7 @@ pub mod repeated_keys;
 mod repeated_tables;
 pub mod rules;
 pub mod scalar_subquery;
+pub mod subquery_shape;
 pub mod surroundings;
 mod union_aggregates;
 pub mod union_structures;

@@ -286,3 +286,30 @@ impl Rewrites {
         Ok(rewritten)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::optimizer_rules;
+    use datafusion::optimizer::{Analyzer, Optimizer};
+
+    /// Their places are told by the names of DataFusion's rules, which another version may change.
+    #[test]
+    fn ours_are_among_the_rules_of_datafusion_where_they_should_be() {
+        let rules = optimizer_rules();
+        let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let at = |name: &str| {
+            let place = names.iter().position(|known| *known == name);
+            place.unwrap_or_else(|| panic!("no rule {name} among {names:?}"))
+        };
+        for (first, next) in [
+            ("extract_equijoin_predicate", "null_keys"),
+            ("composite_keys", "eliminate_cross_join"),
+            ("eliminate_outer_join", "null_rejection"),
+            ("shifted_sums", "common_sub_expression_eliminate"),
+        ] {
+            assert_eq!(at(first) + 1, at(next), "{first}");
+        }
+        assert!(Optimizer::new().rules.iter().any(|rule| rule.name() == "push_down_filter"));
+        assert!(Analyzer::new().rules.iter().any(|rule| rule.name() == "type_coercion"));
+    }
+}

@@ -6,6 +6,7 @@ use crate::gate::check_size;
 use crate::identity_options::order_identity_options;
 use crate::insert_clauses::{conflict_apart, known_by_name, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
+use crate::tokenized::tokens_of;
 use crate::watched_dialect::Watched;
 use crate::{
     asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
@@ -445,23 +446,6 @@ fn check_numbers(tokens: &[Token]) -> Result<()> {
 /// Queries, statements and expressions within each other that the parser takes. The gate bounds
 /// them, too, but for statements.
 const RECURSION_LIMIT: usize = 3000;
-
-/// Returns the tokens of a text; none where it is not even tokens, which the parser is to refuse.
-pub fn tokens_of(sql: &str) -> Vec<Token> {
-    tokens_as_written(sql).unwrap_or_default()
-}
-
-/// Returns the tokens of a text, with its texts as they are written: printed, they are the text, but
-/// for those with escapes, which are plain ones.
-///
-/// # Errors
-/// `Syntax` for a text or a comment without an end; `InvalidInput` for an escape that is none.
-pub fn tokens_as_written(sql: &str) -> Result<Vec<Token>> {
-    let dialect = Watched::of_tokens(&GenericDialect {});
-    let sql = &*escapes::plain(sql)?;
-    let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize();
-    tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))
-}
 
 fn statements(parser: &mut DFParser<'_>) -> Result<VecDeque<DfStatement>> {
     parser.parse_statements().map_err(from_datafusion)

@@ -507,7 +507,7 @@ fn comprehension(inside: &[Token]) -> Option<Vec<Token>> {
 #[cfg(test)]
 mod tests {
     use super::known;
-    use crate::parse::tokens_of;
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn phrases_are_written_in_others() {

@@ -252,7 +252,7 @@ fn share(tokens: &[Token], limit: usize) -> Option<(Vec<Token>, usize)> {
 #[cfg(test)]
 mod tests {
     use super::known;
-    use crate::parse::tokens_of;
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn samples_are_written_as_the_parser_knows_them() {

@@ -284,7 +284,7 @@ fn is_known_unit(unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::known;
-    use crate::parse::tokens_of;
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn units_that_the_parser_does_not_know_are_in_the_text() {

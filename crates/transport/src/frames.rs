@@ -527,6 +527,7 @@ fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut [u8]) -> Result<u
 
 fn tls_error(error: &rustls::Error) -> Error {
     let text = error.to_string();
+    // The error has a type of a library below, and its name in its text. Only advice hangs on it.
     let hint = match text.contains("CaUsedAsEndEntity") {
         true => {
             "; the certificate is one of an authority (CA:TRUE), which no server may show: sign one for the server with it, \

@@ -161,7 +161,7 @@ pub(super) fn context(
 mod tests {
     use super::*;
     use crate::session::Parameters;
-    use crate::session::plan_cache::tests::OPTIONS;
+    use crate::session::test_options::OPTIONS;
     use datafusion::execution::session_state::SessionState;
     use hypostyle_storage::Database;
     use std::collections::{BTreeSet, HashMap};

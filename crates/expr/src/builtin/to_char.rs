@@ -5,7 +5,7 @@ use crate::builtin::strftime::{self, Item, Shown};
 use crate::builtin::time_from_char::{self, Found, Refusal};
 use crate::builtin::time_pattern::{Node, nodes};
 use crate::builtin::time_to_char::{Parts, written};
-use crate::builtin::{Described, Kind, refused};
+use crate::builtin::written::{Described, Kind, refused};
 use crate::calendar::Clock;
 use crate::time_text::seconds_between;
 use crate::time_zone::in_zones;

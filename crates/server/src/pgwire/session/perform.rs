@@ -89,7 +89,7 @@ impl Session {
         match command {
             Command::Empty => Ok(Performed::Empty),
             Command::Run { sql, tag } => self.run_statement(sql, tag, values, told),
-            Command::Begin(sql) => Ok(self.begin(sql)?),
+            Command::Begin(modes) => Ok(self.begin(modes)?),
             Command::End { commit, chain } => Ok(self.end(*commit, *chain)?),
             Command::Setting(setting) => Ok(Performed::complete(self.change(setting)?)),
             Command::Copy(copy) => {
