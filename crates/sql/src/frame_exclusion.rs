@@ -367,8 +367,9 @@ fn average(calls: &[Function]) -> Option<Expr> {
         calls.iter().map(|call| Function { name: name.clone(), ..call.clone() }).collect()
     };
     let sum = joined(all(named("sum")), &|left, right| build::binary(left, BinaryOperator::Plus, right))?;
-    let sum = build::cast(sum, DataType::Double(ExactNumberInfo::None));
     let count = call("nullif", vec![added(named("count"))?, build::number(0)]);
+    // A sum of numbers becomes a DOUBLE with it; one of intervals is none.
+    let count = build::cast(count, DataType::Double(ExactNumberInfo::None));
     Some(build::binary(sum, BinaryOperator::Divide, count))
 }
 
