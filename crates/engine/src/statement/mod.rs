@@ -388,7 +388,8 @@ impl Session {
                 Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
             Statement::CreateFunction(_) => Err(Error::unsupported(
-                "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
+                "CREATE FUNCTION is not supported; write CREATE TEMP MACRO, which names an expression for this session, \
+                 or the expression in the query, or in a view",
             )),
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
@@ -397,7 +398,7 @@ impl Session {
                 refuse_stored(temporary)?;
                 self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
             }
-            Statement::DropFunction(drop) if self.drop_attempt(&drop) || self.drop_macros(&drop) => Ok(DONE),
+            Statement::DropFunction(drop) => self.drop_functions(&drop),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
