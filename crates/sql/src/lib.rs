@@ -62,6 +62,7 @@ pub mod qualifiers;
 pub mod references;
 mod refused;
 pub mod relations;
+mod replaced_tokens;
 pub mod row_values;
 pub mod same_named_tables;
 pub mod samples;
