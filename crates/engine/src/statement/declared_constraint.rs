@@ -1,7 +1,7 @@
 //! Constraints as CREATE and ALTER TABLE write them: with names, which the table then gives a meaning.
 
 use crate::session::Session;
-use crate::statement::refusal::refuse;
+use crate::statement::refusal::{refuse, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{
     self as sql, CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
     ConstraintReferenceMatchKind, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn,
@@ -195,6 +195,7 @@ impl Declared {
             DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update, .. } => {
                 let database = session.scope.name_of(writer.database())?;
                 let (schema, name) = session.resolve_within(&database, other)?;
+                refuse_other_kind(writer.catalog(), &schema, &name, "a table")?;
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
                         true => table,

@@ -93,7 +93,7 @@ use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use macros::refuse_stored;
 use materialized::refuse_materialized;
-use refusal::{refuse, refuse_given};
+use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
 use std::path::Path;
@@ -399,6 +399,14 @@ impl Session {
                 self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
             }
             Statement::DropFunction(drop) => self.drop_functions(&drop),
+            Statement::DropProcedure { if_exists, proc_desc, .. } => {
+                let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
+                names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)
+            }
+            Statement::DropDomain(drop) => {
+                let name = drop.name.to_string();
+                drop_nothing("domain", &name, drop.if_exists, "42704").map(|()| DONE)
+            }
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
