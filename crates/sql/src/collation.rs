@@ -3,7 +3,7 @@
 //! refused.
 
 use crate::call::call;
-use crate::walk::walk_mut;
+use crate::walk::{checked, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, Value, VisitorMut};
 use std::ops::ControlFlow;
@@ -38,10 +38,7 @@ fn unsupported(message: String, collation: &ObjectName) -> Error {
 /// # Errors
 /// `Unsupported` for a collation that there is not, and for NOCASE elsewhere.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Collations) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Collations))
 }
 
 struct Collations;

@@ -28,6 +28,19 @@ pub fn walk_mut<B>(
     keeping.broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
+/// Says to a walk whether it goes on, which it does until something fails.
+pub fn done<E>(result: Result<(), E>) -> ControlFlow<E> {
+    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+/// Returns what a walk broke with as an error.
+///
+/// # Errors
+/// What it broke with.
+pub fn checked<E>(walked: ControlFlow<E>) -> Result<(), E> {
+    walked.break_value().map_or(Ok(()), Err)
+}
+
 /// Calls a function for each expression, before those within it.
 pub fn expressions<B>(
     part: &(impl Part + ?Sized),
