@@ -2,7 +2,7 @@
 //! a tree as deep as it is long. The time to walk it, name it and find its types grows with the
 //! square of the depth.
 
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, taken, walk_mut};
 use sqlparser::ast::{BinaryOperator, Expr, Value, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -25,9 +25,8 @@ impl VisitorMut for Balancing {
         if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
             let op = op.clone();
             if terms(expr, &op) >= TERMS_MIN {
-                let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
                 let mut terms = Vec::new();
-                take_terms(taken, &op, &mut terms);
+                take_terms(taken(expr), &op, &mut terms);
                 *expr = joined(&mut terms.into_iter(), &op);
             }
         }

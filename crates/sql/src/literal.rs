@@ -3,7 +3,7 @@
 //! of types that DataFusion takes for texts.
 
 use crate::time_literal;
-use crate::walk::{Part, checked, done, expressions_mut, walk_mut};
+use crate::walk::{Part, checked, done, expressions_mut, taken, walk_mut};
 use hypostyle_types::Result;
 use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
 use std::ops::ControlFlow;
@@ -87,7 +87,7 @@ fn with_type(value: &mut Expr, data_type: &DataType) {
     if matches!(value, Expr::Value(of) if is_untyped(&of.value)) {
         *value = Expr::Cast {
             kind: CastKind::Cast,
-            expr: Box::new(std::mem::replace(value, Expr::value(Value::Null))),
+            expr: Box::new(taken(value)),
             data_type: data_type.clone(),
             array: false,
             format: None,

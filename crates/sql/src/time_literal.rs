@@ -5,6 +5,7 @@
 use crate::call::call;
 use crate::interval_text::{Fields, Last, in_words, is_unit, read_with, read_within};
 use crate::replaced_tokens::replace;
+use crate::walk::taken;
 use arrow::datatypes::IntervalMonthDayNano;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, Interval, UnaryOperator, Value};
@@ -22,7 +23,7 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
         Expr::Interval(interval) => as_read(interval),
         // DataFusion would put the sign in front of the text, of which it is the first number's.
         Expr::UnaryOp { op: UnaryOperator::Minus, expr: of } if matches!(of.as_ref(), Expr::Interval(_)) => {
-            let interval = std::mem::replace(of.as_mut(), Expr::value(Value::Null));
+            let interval = taken(of);
             match constant(&interval) {
                 Some((text, read)) => *expr = Expr::Interval(literal(negative(read, text)?)),
                 None => **of = Expr::Nested(Box::new(interval)),
