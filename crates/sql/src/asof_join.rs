@@ -6,6 +6,7 @@ use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
 use crate::phrases::{is_word, next};
+use crate::replaced_tokens::blank;
 use crate::walk::{Part, checked, done, expressions, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -14,7 +15,7 @@ use sqlparser::ast::{
     OrderByOptions, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
     WindowSpec, WindowType,
 };
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
 
 /// The name of no column, which is the first condition of such a join.
@@ -57,7 +58,6 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
             if count > JOINS_MAX {
                 return Err(too_complex(format!("it has more than {JOINS_MAX} ASOF JOINs")));
             }
-            let blank = || Token::Whitespace(Whitespace::Space);
             let mark =
                 [blank(), Token::make_word(MARK, Some('"')), blank(), Token::make_word("AND", None), blank()];
             drop(known.splice(condition + 1..condition + 1, mark));

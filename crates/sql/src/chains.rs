@@ -78,7 +78,8 @@ fn joined(terms: &mut std::vec::IntoIter<Expr>, op: &BinaryOperator) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Extension, parse_expression};
+    use crate::parse::{Extension, parse_query};
+    use sqlparser::ast::{SelectItem, SetExpr};
 
     fn depth(expr: &Expr) -> usize {
         match expr {
@@ -93,7 +94,11 @@ mod tests {
             for between in [" OR ", " AND "] {
                 let terms: Vec<String> = (0..count).map(|term| format!("a{term}")).collect();
                 let text = terms.join(between);
-                let expr = parse_expression(&text, &Extension::NONE).unwrap();
+                let query = parse_query(&format!("SELECT {text}"), &Extension::NONE).unwrap();
+                let SetExpr::Select(select) = *query.body else { panic!("{text}") };
+                let Some(SelectItem::UnnamedExpr(expr)) = select.projection.into_iter().next() else {
+                    panic!("{text}");
+                };
                 assert_eq!(expr.to_string(), text);
                 assert_eq!(depth(&expr), deepest, "{count}");
             }

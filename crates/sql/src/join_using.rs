@@ -3,6 +3,7 @@
 //! left one, or for a column of several tables.
 
 use crate::call::call;
+use crate::identifier::fold;
 use crate::references::names_in;
 use crate::walk::{Part, checked, done, walk_mut};
 use hypostyle_types::{Error, Result};
@@ -71,10 +72,6 @@ impl VisitorMut for Merging {
             Err(error) => ControlFlow::Break(error),
         }
     }
-}
-
-fn fold(name: &Ident) -> String {
-    crate::identifier::fold(name)
 }
 
 /// Returns the names of a query's columns; `None` where there are all of a table's.

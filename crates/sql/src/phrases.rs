@@ -2,7 +2,7 @@
 //! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, `* LIKE 'x%'` for
 //! columns by their names, and a number of rows in parentheses behind FETCH FIRST.
 
-use crate::replaced_tokens::replace;
+use crate::replaced_tokens::{blank, replace};
 use crate::{frame_exclusion, time_literal};
 use sqlparser::tokenizer::Token;
 
@@ -99,10 +99,6 @@ pub(crate) fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
 
 fn word(text: &str) -> Token {
     Token::make_word(text, None)
-}
-
-fn blank() -> Token {
-    Token::Whitespace(sqlparser::tokenizer::Whitespace::Space)
 }
 
 /// Returns `FETCH FIRST (n) ROWS ONLY` without the parentheses.

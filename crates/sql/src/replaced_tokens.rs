@@ -1,7 +1,12 @@
 //! Tokens in the places of others.
 
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, Whitespace};
 use std::ops::Range;
+
+/// Returns a blank between tokens.
+pub(crate) fn blank() -> Token {
+    Token::Whitespace(Whitespace::Space)
+}
 
 /// Replaces ranges of tokens all at once, since one after the other each would move what is behind it: a text
 /// may have 100,000. An empty range puts tokens in. A range that overlaps one before it stays as it is. Says

@@ -2,9 +2,9 @@
 //! the parser's TABLESAMPLE. And LIMIT with a percentage, as a call of a function.
 
 use crate::phrases::{before, is_word, next};
-use crate::replaced_tokens::replace;
+use crate::replaced_tokens::{blank, replace};
 use hypostyle_types::{Error, Result};
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::Token;
 
 /// The function that stands for so many percent of the rows in LIMIT.
 pub const PERCENT_OF_ROWS: &str = "percent_of_rows";
@@ -59,10 +59,6 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
     }
     let mut known = tokens.to_vec();
     Ok(replace(&mut known, written).then_some(known))
-}
-
-fn blank() -> Token {
-    Token::Whitespace(Whitespace::Space)
 }
 
 fn is_blank(token: &Token) -> bool {

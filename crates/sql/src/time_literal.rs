@@ -4,12 +4,12 @@
 
 use crate::call::call;
 use crate::interval_text::{Fields, Last, in_words, is_unit, read_with, read_within};
-use crate::replaced_tokens::replace;
+use crate::replaced_tokens::{blank, replace};
 use crate::walk::taken;
 use arrow::datatypes::IntervalMonthDayNano;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, Interval, UnaryOperator, Value};
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::Token;
 
 /// Words of a statement that may have such texts.
 pub const SIGNS: [&str; 6] = ["INTERVAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME"];
@@ -249,10 +249,6 @@ pub fn known(tokens: &mut Vec<Token>) -> bool {
         }
     }
     replace(tokens, meant)
-}
-
-fn blank() -> Token {
-    Token::Whitespace(Whitespace::Space)
 }
 
 /// Says whether tokens begin with the word that ends a bound of a window frame.
