@@ -31,6 +31,7 @@ pub mod lag_default;
 pub mod meter;
 mod moments;
 pub mod nan;
+pub mod nested_type;
 pub mod operand;
 pub mod operator;
 pub mod overlaps;
