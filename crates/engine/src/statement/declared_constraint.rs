@@ -291,7 +291,7 @@ fn refuse_given_values(
 /// Returns the columns of a key, whose values can be compared.
 fn key_ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
     let map =
-        columns.iter().filter_map(|name| table.column(name)).find(|column| has_map(&column.logical_type));
+        columns.iter().filter_map(|name| table.column(name)).find(|column| column.logical_type.has_map());
     if let Some(column) = map {
         let message =
             format!("column \"{}\" is {}, which a key cannot have", column.name, column.logical_type);
@@ -310,15 +310,6 @@ pub(super) fn are_comparable(one: &LogicalType, other: &LogicalType) -> bool {
         }
         (LogicalType::Duration { .. }, LogicalType::Duration { .. }) => true,
         _ => one == other || is_number(one) && is_number(other),
-    }
-}
-
-fn has_map(of: &LogicalType) -> bool {
-    match of {
-        LogicalType::Map { .. } => true,
-        LogicalType::List { element } | LogicalType::Array { element, .. } => has_map(element),
-        LogicalType::Struct { fields } => fields.iter().any(|field| has_map(&field.logical_type)),
-        _ => false,
     }
 }
 
