@@ -8,6 +8,7 @@
 pub mod aggregate;
 pub mod amplifier;
 pub mod any_equal;
+mod arguments;
 pub mod arithmetic;
 pub mod at_once;
 pub mod builtin;
