@@ -302,6 +302,11 @@ impl Exact {
         Some(Ok(Box::new(WideSum::new(scale, args.return_field.data_type().clone()))))
     }
 
+    /// Returns the accumulator of values that the wrapped function does not add up, if these are such ones.
+    fn of_own(&self, args: &AccumulatorArgs<'_>) -> Option<Result<Box<dyn Accumulator>>> {
+        self.of_times(args).or_else(|| self.of_wide(args))
+    }
+
     /// Runs `with` on the arguments as the wrapped function is to see them.
     fn adapted<T>(
         &self,
@@ -466,10 +471,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_times(&args) {
-            return made;
-        }
-        if let Some(made) = self.of_wide(&args) {
+        if let Some(made) = self.of_own(&args) {
             return made;
         }
         if let Some(moments) = moments::accumulator(self.inner.name(), args.return_field.data_type())
@@ -481,10 +483,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_times(&args) {
-            return made;
-        }
-        if let Some(made) = self.of_wide(&args) {
+        if let Some(made) = self.of_own(&args) {
             return made;
         }
         if args.is_distinct && self.inner.name() == "sum" {
