@@ -82,5 +82,6 @@ pub mod wildcard;
 pub mod windows;
 pub mod wire_names;
 pub mod wire_rows;
+mod with_names;
 
 pub use statement::Statement;
