@@ -282,7 +282,8 @@ fn begins_with_from(tokens: &[Token], place: usize) -> bool {
 fn filters_alone(tokens: &[Token]) -> bool {
     let mut depth = 0_usize;
     let mut has_filter = false;
-    for token in tokens {
+    let mut previous = None;
+    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
             Token::RParen | Token::RBracket | Token::RBrace => match depth.checked_sub(1) {
@@ -292,9 +293,12 @@ fn filters_alone(tokens: &[Token]) -> bool {
             _ if depth > 0 => {}
             token if is_word(Some(token), &["SELECT"]) => return false,
             token if is_word(Some(token), &["UNION", "INTERSECT", "EXCEPT"]) => break,
+            // Another query begins.
+            token if is_word(Some(token), &["FROM"]) && is_word(previous, &["AS"]) => break,
             token if is_word(Some(token), &["WHERE"]) => has_filter = true,
             _ => {}
         }
+        previous = Some(token);
     }
     has_filter
 }
@@ -302,48 +306,61 @@ fn filters_alone(tokens: &[Token]) -> bool {
 /// Leaves out EXCLUDE NO OTHERS, which is what a frame without it means, and puts a mark among the keys of
 /// the window in the place of other rows that are left out.
 fn marked_exclusions(tokens: &mut Vec<Token>) -> bool {
+    let mut around: Vec<Window> = Vec::new();
     let mut marks = Vec::new();
-    for place in 0..tokens.len() {
-        if is_word(tokens.get(place), &["EXCLUDE"])
-            && let Some((first, last)) = exclusion(tokens, place)
-            && let Some((unit, is_ordered)) = unit_of_frame(tokens, place)
-        {
-            let mark = match &tokens[first] {
-                Token::Word(word) => frame_exclusion::mark(&word.value),
-                _ => None,
-            };
-            marks.push((place..last + 1, vec![blank()]));
-            if let Some(mark) = mark {
-                let before = match is_ordered {
-                    true => vec![Token::Comma],
-                    false => vec![word("ORDER"), blank(), word("BY"), blank()],
-                };
-                marks.push((unit..unit, before.into_iter().chain([mark, blank()]).collect()));
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::LParen | Token::LBracket | Token::LBrace => around.push(Window::default()),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                around.pop();
             }
+            Token::Word(_) => {
+                let Some(window) = around.last_mut() else { continue };
+                window.read(tokens, place);
+                if is_word(Some(token), &["EXCLUDE"])
+                    && let Some((first, last)) = exclusion(tokens, place)
+                    && let Some((frame, is_ordered)) = window.frame
+                {
+                    marks.push((place..last + 1, vec![blank()]));
+                    let mark = match &tokens[first] {
+                        Token::Word(word) => frame_exclusion::mark(&word.value),
+                        _ => None,
+                    };
+                    let before = match is_ordered {
+                        true => vec![Token::Comma],
+                        false => vec![word("ORDER"), blank(), word("BY"), blank()],
+                    };
+                    marks.extend(mark.map(|mark| {
+                        (frame..frame, before.into_iter().chain([mark, blank()]).collect::<Vec<_>>())
+                    }));
+                }
+            }
+            _ => {}
         }
     }
     replace(tokens, marks)
 }
 
-/// Returns where the frame of a window begins that ends at a place, and whether the window has ORDER BY.
-fn unit_of_frame(tokens: &[Token], place: usize) -> Option<(usize, bool)> {
-    let (mut depth, mut unit, mut is_ordered) = (0_usize, None, false);
-    for at in (0..place).rev() {
-        match &tokens[at] {
-            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
-            Token::LParen | Token::LBracket | Token::LBrace => match depth.checked_sub(1) {
-                Some(outer) => depth = outer,
-                None => return unit.map(|unit| (unit, is_ordered)),
-            },
-            _ if depth > 0 => {}
-            token if unit.is_none() && is_word(Some(token), &["ROWS", "RANGE", "GROUPS"]) => unit = Some(at),
-            token if unit.is_some() && is_word(Some(token), &["ORDER"]) => {
-                is_ordered |= next(tokens, at).is_some_and(|by| is_word(tokens.get(by), &["BY"]));
+/// What has been read within brackets, which may be a window.
+#[derive(Default)]
+struct Window {
+    is_ordered: bool,
+    /// Where its frame begins, and whether ORDER BY is before that.
+    frame: Option<(usize, bool)>,
+}
+
+impl Window {
+    fn read(&mut self, tokens: &[Token], place: usize) {
+        match tokens.get(place) {
+            word if is_word(word, &["ROWS", "RANGE", "GROUPS"]) => {
+                self.frame = Some((place, self.is_ordered));
+            }
+            word if is_word(word, &["ORDER"]) => {
+                self.is_ordered |= next(tokens, place).is_some_and(|by| is_word(tokens.get(by), &["BY"]));
             }
             _ => {}
         }
     }
-    None
 }
 
 /// Returns the first and the last word behind an EXCLUDE that ends a window frame; `None` for that of
@@ -557,6 +574,12 @@ mod tests {
         let found = known(&tokens_of(&format!("select {items}1"))).unwrap();
         let count = |word: &str| found.iter().filter(|&token| is_word(Some(token), &[word])).count();
         assert_eq!(["COLUMNS", "SELECT", "lambda"].map(count), [25_000, 50_001, 25_000]);
+        let frames = "sum(a) over (rows 1 preceding exclude ties), ".repeat(25_000);
+        let found = known(&tokens_of(&format!("select {frames}1"))).unwrap();
+        assert_eq!(found.iter().filter(|&token| is_word(Some(token), &["ORDER"])).count(), 25_000);
+        for text in ["1 as from, ", "row exclude ties ) "] {
+            assert!(known(&tokens_of(&format!("select [{}1]", text.repeat(100_000)))).is_none(), "{text}");
+        }
     }
 
     #[test]
