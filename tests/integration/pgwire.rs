@@ -866,6 +866,36 @@ fn a_schema_of_the_search_path_may_be_made_later() {
 }
 
 #[test]
+fn a_search_path_may_name_no_schema_that_there_is() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    assert_eq!(shown(&client.query("SET search_path TO nosuch")), "SET I");
+    for (sql, answer) in [
+        ("SHOW search_path", "T (nosuch) SHOW I"),
+        ("SELECT current_schema(), current_schemas(false)", "T (NULL,{}) SELECT 1 I"),
+        ("SELECT * FROM t", "E42P01 I"),
+        ("SELECT * FROM main.t", "T SELECT 0 I"),
+        ("CREATE TABLE u (a INT)", "E3F000 I"),
+        ("CREATE TABLE u AS SELECT 1 AS a", "E3F000 I"),
+        ("CREATE VIEW u AS SELECT 1 AS a", "E3F000 I"),
+        ("CREATE SEQUENCE u", "E3F000 I"),
+        ("CREATE TEMP TABLE u (a INT)", "CREATE TABLE I"),
+        ("DROP TABLE u", "DROP TABLE I"),
+        ("CREATE SCHEMA nosuch", "CREATE SCHEMA I"),
+        ("CREATE TABLE u (a INT)", "CREATE TABLE I"),
+        ("SELECT * FROM nosuch.u", "T SELECT 0 I"),
+        ("DROP TABLE u", "DROP TABLE I"),
+        ("DROP SCHEMA nosuch", "DROP SCHEMA I"),
+        ("CREATE TABLE u (a INT)", "E3F000 I"),
+        ("RESET search_path", "RESET I"),
+        ("SELECT * FROM t", "T SELECT 0 I"),
+    ] {
+        assert_eq!(shown(&client.query(sql)), answer, "{sql}");
+    }
+}
+
+#[test]
 fn garbage_ends_a_connection_and_nothing_else() {
     let running = serve();
     let startups: [&[u8]; 6] = [

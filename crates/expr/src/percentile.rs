@@ -1,6 +1,7 @@
 //! `percentile_cont`, which weighs the two values that it lies between as exactly as a DOUBLE can, as
 //! PostgreSQL does: DataFusion's weights are whole millionths.
 
+use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray, RecordBatch};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
@@ -10,7 +11,6 @@ use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, EmitTo, GroupsAccumulator,
-    Signature,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -26,21 +26,7 @@ pub(crate) struct Percentile {
 }
 
 impl AggregateUDFImpl for Percentile {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
+    as_within!(name, aliases, signature, return_type);
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.inner.state_fields(args)

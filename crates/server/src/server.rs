@@ -188,7 +188,7 @@ impl Drop for Place {
             }
         }
         self.server.taken(self.is_of_node).fetch_sub(1, Ordering::AcqRel);
-        self.server.metrics.sessions.dec();
+        self.server.metrics.sessions(self.is_of_node).dec();
     }
 }
 
@@ -342,7 +342,7 @@ impl Server {
         match entered {
             Ok(_) => {
                 self.metrics.accepted.inc();
-                self.metrics.sessions.inc();
+                self.metrics.sessions(is_of_node).inc();
                 if !is_of_node {
                     of_peers.insert(peer, of_peer + 1);
                 }

@@ -6,7 +6,8 @@ use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
 use crate::phrases::{is_word, next};
-use crate::walk::{Part, expressions, walk_mut};
+use crate::replaced_tokens::blank;
+use crate::walk::{Part, checked, done, expressions, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -14,7 +15,7 @@ use sqlparser::ast::{
     OrderByOptions, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
     WindowSpec, WindowType,
 };
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
 
 /// The name of no column, which is the first condition of such a join.
@@ -57,7 +58,6 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
             if count > JOINS_MAX {
                 return Err(too_complex(format!("it has more than {JOINS_MAX} ASOF JOINs")));
             }
-            let blank = || Token::Whitespace(Whitespace::Space);
             let mark =
                 [blank(), Token::make_word(MARK, Some('"')), blank(), Token::make_word("AND", None), blank()];
             drop(known.splice(condition + 1..condition + 1, mark));
@@ -92,10 +92,7 @@ fn condition_of(tokens: &[Token], join: usize) -> usize {
 /// `Syntax` for a condition that is not equalities and one comparison; `Unsupported` for names without their
 /// tables in it.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    match walk_mut(part, &mut Joins) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(part, &mut Joins))
 }
 
 struct Joins;
@@ -113,10 +110,6 @@ impl VisitorMut for Joins {
             _ => ControlFlow::Continue(()),
         }
     }
-}
-
-fn done(result: Result<()>) -> ControlFlow<Error> {
-    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
 }
 
 fn rewrite_joins(tables: &mut TableWithJoins) -> Result<()> {

@@ -63,6 +63,7 @@ pub mod qualifiers;
 pub mod references;
 mod refused;
 pub mod relations;
+mod replaced_tokens;
 pub mod row_values;
 pub mod same_named_tables;
 pub mod samples;
@@ -83,5 +84,6 @@ pub mod wildcard;
 pub mod windows;
 pub mod wire_names;
 pub mod wire_rows;
+mod with_names;
 
 pub use statement::Statement;

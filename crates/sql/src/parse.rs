@@ -18,7 +18,7 @@ use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use hypostyle_error::from_datafusion;
 use hypostyle_types::{Error, ErrorKind, Result};
-use sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Query, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Query, Statement};
 use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -376,19 +376,6 @@ pub fn parse_query(sql: &str, extension: &Extension) -> Result<Query> {
         return Ok(*query);
     }
     Err(Error::new(ErrorKind::Syntax, "a query was expected"))
-}
-
-/// Parses an expression.
-///
-/// # Errors
-/// `Syntax`, also where the text is more than one expression.
-pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
-    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"), extension)?.body
-        && let Some(SelectItem::UnnamedExpr(expression)) = select.projection.into_iter().next()
-    {
-        return Ok(expression);
-    }
-    Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
 /// A text in words that the parsers know, and what some of them stand for.

@@ -4,7 +4,7 @@
 use crate::identifier::fold;
 use crate::names::width;
 use crate::plain::alias_of;
-use crate::walk::{Part, walk};
+use crate::walk::{Part, checked, done, walk};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, JoinConstraint,
@@ -53,10 +53,7 @@ const AGGREGATES: [&str; 22] = [
 /// `Syntax` for a join without a condition; `Unsupported` and `Syntax` (42P19) for clauses of
 /// recursive queries that they cannot have.
 pub fn check(part: &impl Part) -> Result<()> {
-    match walk(part, &mut Forms) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk(part, &mut Forms))
 }
 
 struct Forms;
@@ -97,9 +94,7 @@ impl Visitor for Forms {
             return ControlFlow::Continue(());
         };
         for table in &with.cte_tables {
-            if let Err(error) = check_recursive(&fold(&table.alias.name), &table.query) {
-                return ControlFlow::Break(error);
-            }
+            done(check_recursive(&fold(&table.alias.name), &table.query))?;
         }
         ControlFlow::Continue(())
     }
@@ -114,10 +109,6 @@ impl Visitor for Forms {
             _ => ControlFlow::Continue(()),
         }
     }
-}
-
-fn done(result: Result<()>) -> ControlFlow<Error> {
-    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
 }
 
 /// Looks whether COUNT has one argument.

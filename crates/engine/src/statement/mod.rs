@@ -93,7 +93,7 @@ use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use macros::refuse_stored;
 use materialized::refuse_materialized;
-use refusal::{refuse, refuse_given};
+use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
 use std::path::Path;
@@ -388,7 +388,8 @@ impl Session {
                 Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
             Statement::CreateFunction(_) => Err(Error::unsupported(
-                "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
+                "CREATE FUNCTION is not supported; write CREATE TEMP MACRO, which names an expression for this session, \
+                 or the expression in the query, or in a view",
             )),
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
@@ -397,7 +398,15 @@ impl Session {
                 refuse_stored(temporary)?;
                 self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
             }
-            Statement::DropFunction(drop) if self.drop_attempt(&drop) || self.drop_macros(&drop) => Ok(DONE),
+            Statement::DropFunction(drop) => self.drop_functions(&drop),
+            Statement::DropProcedure { if_exists, proc_desc, .. } => {
+                let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
+                names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)
+            }
+            Statement::DropDomain(drop) => {
+                let name = drop.name.to_string();
+                drop_nothing("domain", &name, drop.if_exists, "42704").map(|()| DONE)
+            }
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);

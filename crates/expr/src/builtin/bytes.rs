@@ -1,6 +1,7 @@
 //! Bytes as texts and texts as bytes: `encode` and `decode`.
 
-use crate::builtin::written::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use crate::byte_text::{base64, escaped, hexadecimal, of_base64, of_digits, read};
 use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, StringArray};
 use arrow::compute::cast;

@@ -1,6 +1,7 @@
 //! Texts and bytes in other notations: hexadecimal and binary digits, URLs, sizes.
 
-use crate::builtin::written::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use arrow::array::{ArrayRef, AsArray, LargeBinaryArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type};

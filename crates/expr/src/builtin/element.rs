@@ -2,7 +2,7 @@
 //! `list_any_value(l)`.
 
 use crate::builtin::of_list::other_names;
-use crate::builtin::written::refused;
+use crate::arguments::refused;
 use arrow::array::{Array, AsArray, LargeListArray, UInt64Array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, FieldRef};

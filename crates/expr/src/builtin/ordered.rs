@@ -2,7 +2,7 @@
 //! each, their entropy, and the median of their distances from the median.
 
 use crate::builtin::kept::Kept;
-use crate::builtin::written::refused;
+use crate::arguments::refused;
 use crate::interval::INTERVAL;
 use crate::value_keys::{comparable, nested_key, nested_keys};
 use arrow::array::{
