@@ -223,6 +223,41 @@ def test_hostile_texts_are_only_compared(con, server):
     assert server.rows("select count(*) from items") == [(ROWS,)]
 
 
+def test_operators_of_others_are_not_called(con, server):
+    """Whoever may create operators in a schema of the search path has no function of theirs run."""
+    made = [
+        ("=", "varchar", "text"),
+        ("<", "varchar", "text"),
+        ("~~", "varchar", "text"),
+        ("<", "positive", "bigint"),
+    ]
+    for number, (operator, left, right) in enumerate(made):
+        server.direct.execute(
+            f"create function caught_{number}({left}, {right}) returns bool language plpgsql "
+            "as $$ begin raise exception 'caught'; end $$"
+        )
+        operands = f"leftarg = {left}, rightarg = {right}"
+        server.direct.execute(f"create operator public.{operator} ({operands}, function = caught_{number})")
+    try:
+        for condition in ("short = 'v7'::text", "count < 5::bigint"):
+            with pytest.raises(psycopg.Error, match="caught"):
+                server.rows(f"select id from items where {condition}")
+        for condition, rows in [
+            ("short = 'v7'", 50),
+            ("short in ('v7', 'v8')", 100),
+            ("short < 'v1'", 50),
+            ("short like 'v7%'", 50),
+            ("count < 5", 4),
+        ]:
+            sql = f"SELECT count(*) FROM pg.items WHERE {condition}"
+            assert con.sql(sql).fetchone() == (rows,), condition
+            assert " WHERE " in scan(con, sql)
+    finally:
+        for number, (operator, left, right) in enumerate(made):
+            server.direct.execute(f"drop operator public.{operator} ({left}, {right})")
+            server.direct.execute(f"drop function caught_{number}({left}, {right})")
+
+
 def test_tables_of_both_are_joined(con, server):
     con.execute("CREATE TABLE mine AS SELECT i AS id, i * 2 AS twice FROM range(1, 101) r(i)")
     found = con.sql(
