@@ -51,11 +51,12 @@ class Line:
 
 @dataclass
 class _Drawing:
-    """Parts of a picture, and how high it has become."""
+    """Parts of a picture, how high it has become, and what it shows in words for who does not see it."""
 
     name: str
     height: float = 0.0
     parts: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
         known = f' class="{kind}"' if kind else ""
@@ -71,7 +72,8 @@ class _Drawing:
         self.parts.append(f'<path d="{way}" class="{kind}"/>')
 
     def svg(self) -> str:
-        title = escape(self.name, {'"': "&quot;"})
+        words = f"{self.name}. {'; '.join(self.told)}." if self.told else self.name
+        title = escape(words, {'"': "&quot;"})
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height:.0f}" role="img" aria-label="{title}">',
@@ -115,6 +117,8 @@ def bars(name: str, rows: Sequence[Bar], base: str) -> str:
     _tick_texts(drawing, axis, bottom + LINE - 2)
     for row, top in zip(rows, places, strict=True):
         _bar(drawing, axis, row, top, left, right)
+        drawing.told.append(f"{row.label} {', '.join(_texts(row)) or 'nothing'}")
+    drawing.told[:1] = [f"Times {base}: {drawing.told[0]}"] if drawing.told else []
     drawing.text((left + right) / 2, bottom + 2 * LINE, f"times {base}", "muted", "middle")
     drawing.height = bottom + 2 * LINE + 6
     return drawing.svg()
@@ -262,6 +266,9 @@ def lines(
         places = [(x_axis.place(x or zero or least), y_axis.place(y)) for x, y in line.points]
         way = " ".join(f"{'M' if not at else 'L'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(places))
         drawing.path(way, f"line {kind}{' strong' if line.is_ours else ''}")
+        ends = dict((line.points[0], line.points[-1]))
+        told = " to ".join(f"{number(y)} at {number(x)}" for x, y in ends.items())
+        drawing.told.append(f"{line.label}{', published' if line.is_published else ''}: {told}")
         drawing.parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot {kind}"/>' for x, y in places]
     drawing.height = _legend(drawing, known, band, bottom + 3 * LINE + 4)
     return drawing.svg()
@@ -311,6 +318,8 @@ def stacks(name: str, rows: dict[str, list[float]], parts: Sequence[str], unit: 
             )
             start += value
         drawing.text(right + GAP, top + 11, totals[row])
+        told = ", ".join(f"{part} {number(value)}" for part, value in zip(parts, values, strict=True))
+        drawing.told.append(f"{row}: {told}, in all {totals[row]}")
         top += LINE + 4
     drawing.text((left + right) / 2, bottom + 2 * LINE, unit, "muted", "middle")
     drawing.height = bottom + 2 * LINE + 6

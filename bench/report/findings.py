@@ -11,8 +11,8 @@ from typing import Any
 from measure import output_of
 from report.papers import Experiment, Inventory
 from report.records import Cell, Record, commits_behind
-from report.steps import Step, read_steps
-from report.verdict import NOT_RUN, Answer, Matrix, Verdict, answer, judge
+from report.steps import Step, plan, read_steps
+from report.verdict import NOT_RUN, VERDICTS, Answer, Matrix, Verdict, answer, judge
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,13 @@ class Findings:
     is_dirty: bool
     machine: dict[str, Any]
     versions: dict[str, str]
+
+    def total(self) -> str:
+        """Return how many figures have each verdict, the best one first."""
+        counts = {name: 0 for name in VERDICTS}
+        for finding in self.findings:
+            counts[finding.verdict.name] += 1
+        return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
     def minutes(self, finding: Finding) -> float | None:
         """Return the measured minutes of the bench that answers a figure."""
@@ -124,5 +131,7 @@ def why_not_run(finding: Finding) -> str:
     if finding.verdict.name != NOT_RUN:
         return ""
     if finding.record is None:
-        return "no record has it"
+        step = next(plan()[bench] for bench in finding.experiment.bench if bench in plan())
+        needs = f", which needs {step.needs}" if step.needs else ""
+        return f"no record has it: it is of the step {step.name}{needs}"
     return "measured, but without the paper’s systems beside it"

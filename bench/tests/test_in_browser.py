@@ -12,15 +12,16 @@ import subprocess
 import pytest
 
 from measure import RECORDS
-from report.charts import CHART_STYLE
+from report.charts import CHART_STYLE, COLOURS
 from report.findings import find
-from report.page import html
+from report.page import STYLE, html
 from report.papers import inventory
 from report.records import read
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = (1280, 390)
 CONTRAST_MIN = 4.5  # of text, by the Web Content Accessibility Guidelines
+CONTRAST_OF_SHAPES_MIN = 3.0
 
 # A frame has exactly the width that is wanted; a window does not.
 FRAME = """<!doctype html><meta charset="utf-8">
@@ -113,11 +114,27 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+def contrast(palette, name, background):
+    light, dark = re.findall(r":root \{(.*?)\}", CHART_STYLE.read_text(), re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark if palette == "dark" else light))
+    high, low = sorted((luminance(colours[name]), luminance(colours[background])), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
 @pytest.mark.parametrize("palette", ["light", "dark"])
 @pytest.mark.parametrize("background", ["page", "panel"])
 @pytest.mark.parametrize("name", ["text", "muted", "good", "middling", "bad", "link"])
 def test_text_can_be_read_on_both_palettes(palette, background, name):
-    light, dark = re.findall(r":root \{(.*?)\}", CHART_STYLE.read_text(), re.DOTALL)
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark if palette == "dark" else light))
-    high, low = sorted((luminance(colours[name]), luminance(colours[background])), reverse=True)
-    assert (high + 0.05) / (low + 0.05) >= CONTRAST_MIN
+    assert contrast(palette, name, background) >= CONTRAST_MIN
+
+
+@pytest.mark.parametrize("palette", ["light", "dark"])
+@pytest.mark.parametrize("name", ["ours", "peer", "paper", *(f"c{number}" for number in range(COLOURS))])
+def test_bars_and_lines_can_be_seen_on_both_palettes(palette, name):
+    assert contrast(palette, name, "panel") >= CONTRAST_OF_SHAPES_MIN
+
+
+def test_the_words_of_an_older_record_are_as_clear_as_others():
+    aged = [line for line in STYLE.read_text().splitlines() if "figure.aged" in line]
+    assert [line for line in aged if "opacity" in line and "svg :is(" not in line] == []
+    assert "figure.aged svg text { fill: var(--muted); }" in aged
