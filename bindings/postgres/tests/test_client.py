@@ -3,6 +3,7 @@ the way is an error of the statement, which leaves both sides usable.
 """
 
 import contextlib
+import csv
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import time
 
 import pooler
+import psycopg
 import pytest
 
 from cluster import ENDLESS, wait_until
@@ -57,6 +59,45 @@ def test_columns_are_what_rows_are(cluster, pair):
     for transfer, table in tables.items():
         assert table.schema == tables["columns"].schema, transfer
         assert table.equals(tables["columns"]), transfer
+
+
+SHOWN = [
+    "'10.0.0.1'::inet",
+    "'10.0.0.0/8'::cidr",
+    "array['10.0.0.1', NULL]::inet[]",
+    "'-12.34'::money",
+    "B'101'::bit(3)",
+    "'08:00:2b:01:02:03:04:05'::macaddr8",
+    "'a:1 b:2'::tsvector",
+    "box '(1,2),(3,4)'",
+    "tstzrange('2020-01-01 00:00+00', NULL)",
+    "'5'::xid",
+    "'10:20:10,14,15'::pg_snapshot",
+    "'int4'::regtype",
+    "timetz '00:00:00.5+02:30'",
+    "'$.a'::jsonpath",
+    "'(0,1)'::tid",
+    "'ab'::char(5)",
+    "row(1, '10.0.0.1'::inet)",
+    "(SELECT histogram_bounds FROM pg_stats WHERE tablename = 'pg_class' AND attname = 'oid')",
+    """'<?xml version="1.0" encoding="UTF-8"?><a>é</a>'::xml""",
+]
+
+
+@pytest.mark.parametrize("value", SHOWN)
+def test_texts_of_other_types_are_the_server_s_however_they_come(cluster, value):
+    with cluster.connect() as connection:
+        try:
+            with connection.cursor().copy(f"COPY (SELECT {value}) TO STDOUT (FORMAT csv)") as rows:
+                (expected,) = next(csv.reader([b"".join(map(bytes, rows)).decode()]))
+        except psycopg.errors.FeatureNotSupported:
+            pytest.skip("this server knows no XML")
+    for transfer in ("columns", "copy", "rows"):
+        with hypostyle.connect(address(cluster, transfer)) as client:
+            ((came,),) = client.sql(f"SELECT {value} AS v").fetchall()
+        if isinstance(came, list):
+            came = "{" + ",".join("NULL" if element is None else element for element in came) + "}"
+        assert came == expected, transfer
 
 
 @pytest.mark.parametrize("transfer", ["auto", "columns"])

@@ -285,6 +285,80 @@ def test_names_of_schemas_views_and_partitions(con, server):
         con.sql("SELECT * FROM pg.nosuch")
 
 
+def test_relations_of_all_kinds(con, server):
+    server.direct.execute(
+        """
+        create unlogged table kind_unlogged as select 1 as a;
+        create materialized view kind_stored as select 2 as a;
+        create table kind_parent (a int, gone int, b int generated always as (a * 2) stored);
+        alter table kind_parent drop column gone;
+        insert into kind_parent values (3);
+        create table kind_child (c int) inherits (kind_parent);
+        insert into kind_child (a, c) values (4, 5);
+        create table kind_empty ();
+        insert into kind_empty default values;
+        create temp table kind_temporary as select 6 as a;
+        create sequence kind_sequence;
+        """
+    )
+    assert con.sql("SELECT a FROM pg.kind_unlogged").fetchall() == [(1,)]
+    assert con.sql("SELECT * FROM pg.kind_stored").fetchall() == [(2,)]
+    assert con.sql("SELECT * FROM pg.kind_parent ORDER BY a").fetchall() == [(3, 6), (4, 8)]
+    assert con.sql("SELECT count(*) FROM pg.kind_empty").fetchone() == (1,)
+    for name in ("kind_temporary", "kind_sequence"):
+        with pytest.raises(hypostyle.Error) as caught:
+            con.sql(f"SELECT * FROM pg.{name}")
+        assert caught.value.sqlstate == "42P01"
+    with pytest.raises(hypostyle.Error) as caught:
+        con.sql("SELECT ctid FROM pg.kind_unlogged")
+    assert caught.value.sqlstate == "42703"
+    con.execute("INSERT INTO pg.kind_parent (a) VALUES (7)")
+    assert server.rows("select b from kind_parent where a = 7") == [(14,)]
+
+
+def test_rights_are_those_of_the_user_of_the_address(con, server):
+    server.direct.execute(
+        """
+        create role limited login;
+        create table guarded (id int, owner text, secret text);
+        insert into guarded values (1, 'limited', 'a'), (2, 'other', 'b');
+        alter table guarded enable row level security;
+        create policy own on guarded using (owner = current_user);
+        grant select (id, owner) on guarded to limited;
+        """
+    )
+    address = server.address.replace("test@", "limited@")
+    con.execute(f"ATTACH '{address}' AS restricted")
+    assert con.sql("SELECT id FROM restricted.guarded").fetchall() == [(1,)]
+    assert con.sql("SELECT count(*) FROM restricted.guarded WHERE id > 0").fetchone() == (1,)
+    assert con.sql("SELECT count(*) FROM restricted.guarded").fetchone() == (1,)
+    assert con.sql("SELECT count(*) FROM pg.guarded").fetchone() == (2,)
+    for columns in ("secret", "*"):
+        with pytest.raises(hypostyle.Error) as caught:
+            con.sql(f"SELECT {columns} FROM restricted.guarded").fetchall()
+        assert caught.value.sqlstate == "42501"
+
+
+def test_values_that_differ_there_are_as_documented(con, server):
+    server.direct.execute(
+        """
+        create table odd (n numeric(9,2), d date, s timestamp, c char(4));
+        insert into odd values ('NaN', 'infinity', '-infinity', 'ab');
+        insert into odd values (1, '2020-01-01', '2020-01-01', 'abcd');
+        """
+    )
+    # What the server computes may hold for values that no type here has.
+    for condition in ("n > 5", "d > date '2024-01-01'", "s < timestamp '2000-01-01 00:00:00'"):
+        expected = server.rows(f"select count(*) from odd where {condition}")
+        assert con.sql(f"SELECT count(*) FROM pg.odd WHERE {condition}").fetchall() == expected == [(1,)]
+    for column in ("n", "d", "s"):
+        with pytest.raises(hypostyle.Error, match=f'column "{column}"'):
+            con.sql(f"SELECT {column} FROM pg.odd").fetchall()
+    # Blanks at the end of char(n) are part of the text.
+    assert con.sql("SELECT count(*) FROM pg.odd WHERE c = 'ab'").fetchone() == (0,)
+    assert con.sql("SELECT count(*) FROM pg.odd WHERE rtrim(c) = 'ab'").fetchone() == (1,)
+
+
 def test_rows_are_copied_into_tables_of_ours(con, server):
     con.execute("CREATE TABLE copied AS SELECT id, price, key, instant FROM pg.items WHERE id <= 500")
     con.execute("INSERT INTO copied SELECT id, price, key, instant FROM pg.items WHERE id > 500")

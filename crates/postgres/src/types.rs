@@ -94,8 +94,9 @@ impl Shape {
     /// Returns the expression by which a query gives a column as text.
     pub fn as_text(&self, column: &str) -> String {
         match (&self.kind, self.name.as_deref()) {
-            // A cast would add the length of the network to an address that is shown without one.
-            (Kind::Shown, Some(name @ ("inet" | "cidr"))) => {
+            // A cast would add the length of the network to an address that is shown without one, and the
+            // name of an encoding to a document, which is not that of the text.
+            (Kind::Shown, Some(name @ ("inet" | "cidr" | "xml"))) => {
                 format!("pg_catalog.textin(pg_catalog.{name}_out({column}))")
             }
             _ => format!("{column}::pg_catalog.text"),
@@ -490,6 +491,8 @@ mod tests {
         assert_eq!(inet.as_text("c"), "pg_catalog.textin(pg_catalog.inet_out(c))");
         assert_eq!(inet.field("c", true).metadata().get(TYPE_KEY).map(String::as_str), Some("inet"));
         assert_eq!(shape(1041, -1).as_text("c"), "c::pg_catalog.text");
+        let xml = Shape::named(Kind::Shown, "xml");
+        assert_eq!(xml.as_text("c"), "pg_catalog.textin(pg_catalog.xml_out(c))");
         assert!(!shape(1007, -1).is_shown());
         assert_eq!(shape(99_999, -1).kind, Kind::Shown);
         assert_eq!(shape(3807, -1).kind, Kind::List(Arc::new(Shape::of(Kind::Jsonb))));
