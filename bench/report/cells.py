@@ -6,9 +6,9 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
-from report.findings import Finding, Findings
+from report.findings import Finding, Findings, distance
 from report.papers import Value
-from report.records import Cell
+from report.records import Cell, Record
 from report.verdict import Matrix
 
 HEADS = (
@@ -42,18 +42,22 @@ def cells(findings: Findings) -> str:
     writer.writerow(HEADS)
     for finding in findings.findings:
         for matrix in finding.matrices():
-            writer.writerows(_rows(finding, matrix))
+            writer.writerows(_measured_rows(finding, matrix, finding.record, finding.distance))
+            writer.writerows(_published_rows(finding, matrix))
+        for other in finding.others:
+            for matrix in finding.matrices_of(other):
+                far = distance(other, findings.machine)
+                writer.writerows(_measured_rows(finding, matrix, other, far))
     return text.getvalue()
 
 
-def _rows(finding: Finding, matrix: Matrix) -> Iterator[tuple[object, ...]]:
+def _measured_rows(
+    finding: Finding, matrix: Matrix, record: Record | None, far: str
+) -> Iterator[tuple[object, ...]]:
     panel = matrix.panel
-    record = finding.record
-    of = (record.path.name, record.when, record.commit, finding.distance) if record else ("", "", "", "")
-    shown = set()
+    of = (record.path.name, record.when, record.commit, far) if record else ("", "", "", "")
     for (row, column), cell in matrix.cells.items():
-        theirs = panel.counterpart(row, column) if column in panel.columns else None
-        shown.add((theirs, column))
+        theirs = _theirs(matrix, row, column)
         yield (
             *(finding.experiment.id, panel.title, panel.unit, row, column),
             *_measured(cell),
@@ -61,6 +65,11 @@ def _rows(finding: Finding, matrix: Matrix) -> Iterator[tuple[object, ...]]:
             *(theirs or "", *_published(matrix, theirs, column)),
             *of,
         )
+
+
+def _published_rows(finding: Finding, matrix: Matrix) -> Iterator[tuple[object, ...]]:
+    panel = matrix.panel
+    shown = {(_theirs(matrix, *place), place[1]) for place in matrix.cells}
     for row in panel.published:
         for column in panel.columns:
             value, ratio = _published(matrix, row, column)
@@ -71,6 +80,11 @@ def _rows(finding: Finding, matrix: Matrix) -> Iterator[tuple[object, ...]]:
                     *(panel.base, "", row, value, ratio),
                     *("", "", "", ""),
                 )
+
+
+def _theirs(matrix: Matrix, row: str, column: str) -> str | None:
+    """Return the paper's row that stands for one of ours."""
+    return matrix.panel.counterpart(row, column) if column in matrix.panel.columns else None
 
 
 def _measured(cell: Cell) -> tuple[object, ...]:

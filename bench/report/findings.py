@@ -32,6 +32,12 @@ class Finding:
     def matrices(self) -> list[Matrix]:
         return [Matrix(panel, self.cells) for panel in self.experiment.panels]
 
+    def matrices_of(self, other: Record) -> list[Matrix]:
+        """Return what another record has of the figure, which stands beside it and never in its pictures."""
+        cells = other.cells_of(self.experiment.id)
+        matrices = [Matrix(panel, cells) for panel in self.experiment.panels]
+        return [matrix for matrix in matrices if matrix]
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -118,9 +124,10 @@ def distance(record: Record, machine: dict[str, Any]) -> str:
 
 def record_of(finding: Finding) -> str:
     """Name the record of a figure, with its scale: verdicts of small scales say little."""
-    record = finding.record
-    if record is None:
-        return ""
+    return "" if finding.record is None else named(finding.record)
+
+
+def named(record: Record) -> str:
     runs = record.content["runs"]
     scale = f"SF {record.content['scale_factor']:g}, " if record.content["scale_factor"] else ""
     return f"{record.when[:10]}, {scale}{runs} {'run' if runs == 1 else 'runs'}"

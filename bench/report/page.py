@@ -13,7 +13,7 @@ from measure import quantity
 from report.cells import cells
 from report.charts import CHART_STYLE, HATCH, number
 from report.drawing import Drawn, draw, is_size
-from report.findings import Finding, Findings, record_of, why_not_run
+from report.findings import Finding, Findings, distance, named, record_of, why_not_run
 from report.papers import MARKS, Paper, Value
 from report.records import OWN, Cell, Record
 from report.steps import SCALES, Plan, plan
@@ -253,6 +253,7 @@ def _section(findings: Findings, finding: Finding) -> str:
         _charts(finding),
         _wire(finding),
         *(_numbers(matrix) for matrix in finding.matrices()),
+        *(_other(findings, finding, other) for other in finding.others),
         _failed(finding),
         _facts(findings, finding),
         '<p class="up"><a href="#contents">Contents</a></p>',
@@ -315,6 +316,19 @@ def _numbers(matrix: Matrix) -> str:
     heads += [f"÷ {base}, paper"] if has_both else []
     table = _table(heads, rows, set(range(2, len(heads))))
     return f"<details><summary>{escape(panel.title)}: the numbers</summary>{table}</details>"
+
+
+def _other(findings: Findings, finding: Finding, other: Record) -> str:
+    """Return the tables of another record of the figure, which may have other systems."""
+    tables = "".join(map(_numbers, finding.matrices_of(other)))
+    far = distance(other, findings.machine)
+    told = f"{other.path.name}, {named(other)}{far and f'; {far}'}"
+    aged = ' class="aged"' if far else ""
+    return (
+        f"<details{aged}><summary>Another record: {escape(told)}</summary>{tables}</details>"
+        if tables
+        else ""
+    )
 
 
 def _is_shown(matrix: Matrix, row: str, column: str) -> bool:
@@ -380,8 +394,6 @@ def _facts(findings: Findings, finding: Finding) -> str:
                 )
             )
     facts.append(("Time", escape(_minutes(findings, finding))))
-    if finding.others:
-        facts.append(("Also", escape(", ".join(sorted(other.path.name for other in finding.others)))))
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts) + "</dl>"
 
 
@@ -397,7 +409,10 @@ def _minutes(findings: Findings, finding: Finding) -> str:
 def _records(findings: Findings) -> str:
     """Embed the records that the figures are of, with every sample."""
     used: dict[str, Record] = {
-        finding.record.path.name: finding.record for finding in findings.findings if finding.record
+        record.path.name: record
+        for finding in findings.findings
+        for record in (finding.record, *finding.others)
+        if record
     }
     parts = [
         f'<script type="application/json" id="record-{escape(name)}">\n{_embedded(record.content)}\n</script>'

@@ -99,6 +99,26 @@ def test_series_of_two_runs_are_never_in_one_figure(tmp_path):
     assert [other.bench for other in finding.others] == ["one_thread"]
 
 
+def test_another_record_stands_beside_the_figure(tmp_path):
+    place = ("ML-F5", "Write")
+    write_record(tmp_path, "r", [(*place, "hypostyle", "write"), (*place, "SQLite", "write")])
+    write_record(tmp_path, "one_thread", [(*place, "hypostyle", "write"), (*place, "MonetDBLite", "write")])
+    findings = find(inventory(), read(tmp_path), tmp_path)
+    page = html(findings)
+    assert faults_of(page, findings) == []
+    section = page[page.index('<section id="ML-F5">') :]
+    section = section[: section.index("</section>")]
+    pictures, _, others = section.partition("Another record: one_thread.json")
+    assert "SQLite" in pictures and "MonetDBLite" not in pictures
+    assert "MonetDBLite" in others
+    assert {line["record"] for line in csv.DictReader(StringIO(cells(findings)))} == {
+        "",
+        "r.json",
+        "one_thread.json",
+    }
+    assert 'id="record-one_thread.json"' in page
+
+
 def test_a_record_with_the_papers_systems_is_better_than_one_without(tmp_path):
     place = ("ML-F5", "Write")
     write_record(tmp_path, "r", [(*place, "hypostyle", "write")])
@@ -153,7 +173,14 @@ def test_all_cells_can_be_taken_from_the_page(recorded):
     text = unquote(link[1])
     assert text == cells(recorded)
     lines = list(csv.DictReader(StringIO(text)))
-    measured = sum(len(matrix.cells) for finding in recorded.findings for matrix in finding.matrices())
+    matrices = [
+        matrix
+        for finding in recorded.findings
+        for record in (finding.record, *finding.others)
+        if record
+        for matrix in finding.matrices_of(record)
+    ]
+    measured = sum(len(matrix.cells) for matrix in matrices)
     assert sum(line["system"] != "" for line in lines) == measured
     for line in lines:
         samples = [float(sample) for sample in line["samples"].split()]
