@@ -26,7 +26,8 @@ VALUES = """
         timestamptz '2000-01-01 00:00+00' + i * interval '1 day' AS zoned,
         time '00:00' + i * interval '1 s' AS c, make_interval(months => i, secs => i) AS v,
         decode(md5(i::text), 'hex') AS bytes, md5(i::text)::uuid AS u,
-        CASE WHEN i % 4 > 0 THEN ARRAY[i, NULL, -i] END AS l, ROW(i, i::text)::pair AS p, '::1'::inet AS shown
+        CASE WHEN i % 4 > 0 THEN ARRAY[i, NULL, -i] END AS l, ROW(i, i::text)::pair AS p, '::1'::inet AS shown,
+        ''::oidvector AS no_oids, '1 2'::int2vector AS numbers
     FROM generate_series(1, 5000) i
 """
 
