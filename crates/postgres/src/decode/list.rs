@@ -102,7 +102,7 @@ fn append_text(offsets: &mut Vec<i64>, element: &mut Column, bytes: &[u8]) -> Re
         innermost = below;
         depth += 1;
     }
-    if innermost.kind != Kind::Shown {
+    if !matches!(innermost.kind, Kind::Shown | Kind::ShownRow) {
         return Err(Error::protocol("an array comes as text where it was asked for in binary"));
     }
     let start = match bytes.first() {
