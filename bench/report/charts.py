@@ -252,12 +252,13 @@ def lines(
         drawing.text(left - 6, y_axis.place(tick) + 4, number(tick), "muted", "end")
     drawing.path(f"M{left} {top} V{bottom} H{right}", "axis")
     drawing.text(left, top - 14, y_title, "muted")
+    below = bottom + LINE + 4  # the least number of the other axis ends where this one begins
     if zero is None:
-        _tick_texts(drawing, x_axis, bottom + LINE)
+        _tick_texts(drawing, x_axis, below)
     else:
         for x in sorted(set(xs)):
-            drawing.text(x_axis.place(x or zero), bottom + LINE, number(x), "muted", "middle")
-    drawing.text((left + right) / 2, bottom + 2 * LINE + 2, x_title, "muted", "middle")
+            drawing.text(x_axis.place(x or zero), below, number(x), "muted", "middle")
+    drawing.text((left + right) / 2, below + LINE, x_title, "muted", "middle")
     if band:
         high, low = y_axis.place(band[2]), y_axis.place(band[1])
         drawing.rectangle(left, high, right - left, low - high, "band")
@@ -270,7 +271,7 @@ def lines(
         told = " to ".join(f"{number(y)} at {number(x)}" for x, y in ends.items())
         drawing.told.append(f"{line.label}{', published' if line.is_published else ''}: {told}")
         drawing.parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot {kind}"/>' for x, y in places]
-    drawing.height = _legend(drawing, known, band, bottom + 3 * LINE + 4)
+    drawing.height = _legend(drawing, known, band, below + 2 * LINE)
     return drawing.svg()
 
 
@@ -298,11 +299,12 @@ def stacks(name: str, rows: dict[str, list[float]], parts: Sequence[str], unit: 
     drawing = _Drawing(name)
     totals = {row: f"{number(sum(values))} {unit}" for row, values in rows.items()}
     left, right = _width(rows) + GAP, WIDTH - _width(totals.values()) - GAP
-    x = left
-    for index, part in enumerate(parts):
+    widths = [18 + _width([part]) + 2 * GAP for part in parts]
+    x = max(0.0, min(left, WIDTH - sum(widths)))
+    for index, (part, width) in enumerate(zip(parts, widths, strict=True)):
         drawing.rectangle(x, 3, 12, BAR, f"part{index}")
         drawing.text(x + 18, 13, part)
-        x += 18 + _width([part]) + 2 * GAP
+        x += width
     axis = _Linear(max((sum(values) for values in rows.values()), default=1.0) or 1.0, left, right)
     top = 2.0 * LINE
     bottom = top + len(rows) * (LINE + 4)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import html as markup
+import itertools
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
+from dataclasses import asdict
 
 import pytest
 
 from measure import RECORDS
 from report.charts import CHART_STYLE, COLOURS
+from report.check import faults_of
 from report.findings import find
 from report.page import STYLE, html
 from report.papers import inventory
-from report.records import read
+from report.records import Cell, read
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = (1280, 390)
@@ -67,6 +71,38 @@ document.getElementById("page").onload = (event) => {{
 """
 
 
+def measured(random):
+    """Cells of every panel of every figure, by their bench, with any values and some marks."""
+    found = {}
+    for experiment in inventory().experiments.values():
+        for panel in experiment.panels:
+            places = [place for stated in panel.stated for place in (stated.less, stated.than)]
+            rows = ["hypostyle", *(panel.same or panel.published), panel.base, *(row for row, _ in places)]
+            rows = [*filter(None, dict.fromkeys(rows)), "PostgreSQL, by a client with quite a long name"]
+            for row, column in itertools.product(rows, panel.columns or ["1", "3", "10", "30"]):
+                value = 10 ** random.uniform(-3, 3)
+                samples = [value * random.uniform(0.9, 1.1) for _ in range(3)]
+                mark = random.choice("TE") if random.random() < 0.03 and row != panel.base else ""
+                cell = (experiment.id, panel.title, row, column, [] if mark else samples, mark)
+                found.setdefault(experiment.bench[0], []).append(Cell(*cell))
+    return found
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def full(request, tmp_path_factory):
+    """The page of a run in which everything was measured."""
+    directory = tmp_path_factory.mktemp("records")
+    for bench, cells in measured(random.Random(request.param)).items():
+        record = json.loads((RECORDS / "tpch.json").read_text())
+        record |= {"bench": bench, "measurements": [], "cells": [asdict(cell) for cell in cells]}
+        (directory / f"{bench}.json").write_text(json.dumps(record))
+    findings = find(inventory(), read(directory), directory)
+    page = html(findings)
+    assert faults_of(page, findings) == []
+    assert all(finding.verdict.checks for finding in findings.findings)
+    return page
+
+
 @pytest.fixture(scope="module")
 def page():
     return html(find(inventory(), read(RECORDS), RECORDS))
@@ -94,6 +130,14 @@ def test_no_text_overlaps_or_is_cut(page, width, tmp_path):
     assert found["charts"] >= 40
     assert found["texts"] >= 400
     assert found["sections"] >= len(inventory().experiments)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; scripts/setup_report.sh installs it")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_overlaps_when_all_figures_are_measured(full, width, tmp_path):
+    found = looked_at(full, width, tmp_path)
+    assert found["found"] == []
+    assert found["charts"] >= 60
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; scripts/setup_report.sh installs it")
