@@ -406,6 +406,19 @@ def test_a_large_table_is_read_by_several_connections_in_one_snapshot(con, serve
         thread.join()
 
 
+def test_a_snapshot_is_held_for_as_long_as_a_statement_takes(server):
+    """Its connection is idle while others read, and what begins late still has to find it."""
+    server.direct.execute("create view late as select 1 as x from (select pg_sleep(1)) s")
+    server.direct.execute("alter role test set idle_in_transaction_session_timeout = '200ms'")
+    try:
+        with hypostyle.connect(threads=2) as con:
+            con.execute(f"ATTACH '{server.address}' AS pg")
+            sql = "SELECT count(*), (SELECT count(*) FROM pg.late) FROM pg.items"
+            assert con.sql(sql).fetchone() == (ROWS, 1)
+    finally:
+        server.direct.execute("alter role test reset idle_in_transaction_session_timeout")
+
+
 def test_no_transaction_stays_open_behind_a_statement(con, server):
     con.sql("SELECT id FROM pg.items LIMIT 1").fetchall()
     con.sql("SELECT id FROM pg.items WHERE length(name) = 2 LIMIT 1").fetchall()
