@@ -1,5 +1,6 @@
 //! Arrow arrays in the forms of a server's types, for parameters and for COPY.
 
+use crate::nested;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeStringArray, OffsetSizeTrait};
@@ -44,7 +45,12 @@ impl Target {
     /// Returns the target for values of an Arrow type in a place of the server's type `oid`. The server
     /// reads texts for other types than texts by itself, as it reads constants.
     pub fn new(oid: u32, values: &DataType) -> Self {
-        Self { binary: written(oid).filter(|of| !are_texts(values) || takes_texts(*of, values)) }
+        let is_written = |of: &(PostgresType, bool)| {
+            // Arrays of arrays are texts; documents have lists of any depth.
+            let is_deep = of.1 && nested::are_deep(values);
+            !is_deep && (!are_texts(values) || takes_texts(*of, values))
+        };
+        Self { binary: written(oid).filter(is_written) }
     }
 
     pub fn is_binary(self) -> bool {
@@ -92,12 +98,7 @@ fn are_texts(values: &DataType) -> bool {
 }
 
 fn element(values: &DataType) -> Option<&DataType> {
-    match values {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            Some(field.data_type())
-        }
-        _ => None,
-    }
+    nested::element(values).map(|field| field.data_type())
 }
 
 /// Says whether a type, or an array of it, takes texts, or lists of them, as they are.
@@ -147,6 +148,8 @@ enum Form {
     Jsonb(Box<Cells>),
     /// Numbers as text.
     Numeric(LargeStringArray),
+    /// Composite types, and arrays with more than plain values within, which the server reads.
+    Literals(LargeStringArray),
 }
 
 impl Encoded {
@@ -158,6 +161,10 @@ impl Encoded {
         let (scalar, is_array) =
             target.binary.unwrap_or_else(|| (pg::TEXT, element(array.data_type()).is_some()));
         let wrong = |why: String| Error::invalid_input(format!("column \"{name}\": {why}"));
+        if !target.is_binary() && nested::are_nested(array.data_type()) {
+            let form = Form::Literals(nested::literals(array, name)?);
+            return Ok(Self { array: array.clone(), form });
+        }
         if scalar == pg::NUMERIC && !is_array {
             let texts = cast(array, &DataType::LargeUtf8).map_err(|error| wrong(error.to_string()))?;
             let texts = texts.as_string::<i64>().clone();
@@ -187,7 +194,7 @@ impl Encoded {
     pub fn is_null(&self, row: usize) -> bool {
         match &self.form {
             Form::Cells(cells) | Form::Jsonb(cells) => cells.is_null(row),
-            Form::Numeric(_) => self.array.is_null(row),
+            Form::Numeric(_) | Form::Literals(_) => self.array.is_null(row),
         }
     }
 
@@ -209,6 +216,7 @@ impl Encoded {
                 cells.binary(row, out);
             }
             Form::Numeric(texts) => put_numeric(texts.value(row), out)?,
+            Form::Literals(texts) => out.put_slice(texts.value(row).as_bytes()),
         }
         put_length(start, out);
         Ok(())
@@ -218,7 +226,7 @@ impl Encoded {
     pub fn put_text(&self, row: usize, out: &mut BytesMut) {
         match &self.form {
             Form::Cells(cells) | Form::Jsonb(cells) => cells.text(row, out),
-            Form::Numeric(texts) => out.put_slice(texts.value(row).as_bytes()),
+            Form::Numeric(texts) | Form::Literals(texts) => out.put_slice(texts.value(row).as_bytes()),
         }
     }
 }
@@ -446,6 +454,7 @@ mod tests {
         let elements = vec![Some(vec![Some(1), None])];
         let numbers = ListArray::from_iter_primitive::<Int32Type, _, _>(elements).data_type().clone();
         let texts = DataType::new_large_list(DataType::Utf8, true);
+        let deep = DataType::new_large_list(numbers.clone(), true);
         let codes = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
         for (oid, values, is_binary) in [
             (pg::TEXT.oid, &DataType::Utf8, true),
@@ -462,6 +471,9 @@ mod tests {
             (pg::INT4.array, &DataType::Utf8, false),
             (pg::INT4.array, &texts, false),
             (pg::INT4.array, &numbers, true),
+            (pg::INT4.array, &deep, false),
+            (pg::JSON.oid, &deep, true),
+            (869, &deep, false),
             (pg::DATE.oid, &DataType::Utf8, false),
             (869, &DataType::Utf8, false),
             (869, &DataType::Int64, false),
