@@ -1,6 +1,6 @@
 //! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
 //! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, `* LIKE 'x%'` for
-//! columns by their names, and a number of rows in parentheses behind FETCH FIRST.
+//! columns by their names, a number of rows in parentheses behind FETCH FIRST, and kinds of FOR UPDATE.
 
 use crate::{frame_exclusion, time_literal};
 use sqlparser::tokenizer::Token;
@@ -50,6 +50,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         of_intervals,
         of_frames,
         plain_fetch(&mut tokens),
+        plain_locks(&mut tokens),
         whole_tables(&mut tokens),
         named_columns(&mut tokens),
         selects(&mut tokens),
@@ -124,6 +125,60 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
         }
     }
     changed
+}
+
+/// Returns `FOR NO KEY UPDATE` and `FOR KEY SHARE` as `FOR UPDATE` and `FOR SHARE`, since rows are not locked
+/// by their keys, and `FOR UPDATE OF a, b` as two clauses.
+fn plain_locks(tokens: &mut Vec<Token>) -> bool {
+    let mut changed = false;
+    for place in (0..tokens.len()).rev() {
+        if !is_word(tokens.get(place), &["FOR"]) {
+            continue;
+        }
+        let no = word_behind(tokens, place, &["NO"]);
+        let key = word_behind(tokens, no.unwrap_or(place), &["KEY"]);
+        let kind = match (no, key) {
+            (Some(_), Some(key)) => word_behind(tokens, key, &["UPDATE"]),
+            (None, Some(key)) => word_behind(tokens, key, &["SHARE"]),
+            (None, None) => word_behind(tokens, place, &["UPDATE", "SHARE"]),
+            (Some(_), None) => None,
+        };
+        let Some(kind) = kind else { continue };
+        let of = word_behind(tokens, kind, &["OF"]);
+        let commas = of.map_or_else(Vec::new, |of| commas_between_names(tokens, of));
+        let clause = [word("FOR"), blank(), tokens[kind].clone(), blank(), word("OF")];
+        for comma in commas.into_iter().rev() {
+            drop(tokens.splice(comma..=comma, std::iter::once(blank()).chain(clause.clone())));
+            changed = true;
+        }
+        for extra in [no, key].into_iter().flatten() {
+            tokens[extra] = blank();
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Returns the place of the next token behind a place, if it is one of some words.
+fn word_behind(tokens: &[Token], place: usize, words: &[&str]) -> Option<usize> {
+    next(tokens, place).filter(|found| is_word(tokens.get(*found), words))
+}
+
+/// Returns the places of the commas in a list of names behind a place.
+fn commas_between_names(tokens: &[Token], place: usize) -> Vec<usize> {
+    let mut commas = Vec::new();
+    let mut at = next(tokens, place);
+    while let Some(name) = at.filter(|name| matches!(tokens[*name], Token::Word(_))) {
+        at = next(tokens, name).and_then(|end| match tokens[end] {
+            Token::Period => next(tokens, end),
+            Token::Comma => {
+                commas.push(end);
+                next(tokens, end)
+            }
+            _ => None,
+        });
+    }
+    commas
 }
 
 /// Returns `TABLE t` as `SELECT * FROM t`, which it means (ISO/IEC 9075-2, 7.17).
@@ -514,6 +569,12 @@ mod tests {
         let cases = [
             ("fetch first (2) rows only", "fetch first  2  rows only"),
             ("over (rows current row exclude no others)", "over (rows current row)"),
+            ("from t for no key update", "from t for update"),
+            ("from t for key share skip locked", "from t for share skip locked"),
+            (
+                "from t, s.u for no key update of t, u nowait",
+                "from t, s.u for update of t FOR update OF u nowait",
+            ),
             ("list_transform(l, x -> x + 1)", "list_transform(l, lambda x  : x + 1)"),
             ("select columns(c -> length(c) > 2) from t", "select columns(lambda c  : length(c) > 2) from t"),
             ("list_reduce(l, (x, y) -> x + y)", "list_reduce(l, lambda x, y  : x + y)"),
@@ -576,6 +637,8 @@ mod tests {
             "[1, 2]",
             "substring(a from 1 for 2)",
             "fetch first 2 rows only",
+            "from t for update of t nowait",
+            "select 1 for no reason",
         ] {
             assert!(known(&tokens_of(text)).is_none(), "{text}");
         }

@@ -48,6 +48,7 @@ mod refusal;
 mod result;
 mod returning;
 mod route;
+mod row_locks;
 mod sequence;
 mod sessions;
 mod settings;
@@ -406,6 +407,7 @@ impl Session {
                     return Ok(outcome);
                 }
                 self.name_columns(&mut query);
+                self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
