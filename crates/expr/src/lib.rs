@@ -57,6 +57,7 @@ pub mod text_operand;
 mod time_average;
 pub mod time_difference;
 pub mod time_part;
+mod time_percentile;
 mod time_read;
 mod time_text;
 pub mod time_zone;
