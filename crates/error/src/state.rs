@@ -42,6 +42,7 @@ const STATES: [(&str, &str); 35] = [
     ("overflow on abs(", "22003"),
     ("Signed integer overflow in ", "22003"),
     ("Percentile value must be between ", "22003"),
+    ("Encountered non UTF-8 data", "22021"),
     ("field position must not be zero", "22023"),
     ("Unsupported date_trunc granularity", "22023"),
     ("Date part '", "22023"),
