@@ -89,6 +89,12 @@ pub fn of_exact(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
 }
 
+/// Returns a DECIMAL without its places.
+pub(crate) fn truncated(value: Expr) -> Expr {
+    let function = Arc::new(ScalarUDF::from(Rounding::new(Kind::Trunc, Some(0))));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![value]))
+}
+
 /// Places that are written as a number.
 fn constant(places: &Expr) -> Option<i64> {
     let places = match places {
