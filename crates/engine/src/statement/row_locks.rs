@@ -1,7 +1,7 @@
 //! FOR UPDATE and FOR SHARE. Transactions do not wait for each other. The rows that a query locks have to be
 //! as they were when its transaction commits what it has changed.
 
-use crate::session::{Parameters, Session};
+use crate::session::{Parameters, Session, may_lock};
 use crate::statement::dialect::as_statement;
 use crate::statement::target::Target;
 use arrow::array::AsArray;
@@ -15,6 +15,9 @@ use roaring::RoaringTreemap;
 
 /// The column with the positions of locked rows, which stands behind those of the query.
 const LOCKED: &str = "locked row";
+
+/// Parts of the names of functions that do something each time, besides those of locks.
+const EFFECTS: [&str; 3] = ["nextval", "setval", "sleep"];
 
 /// The place of a relation: that of the item of FROM, and within it 0 for the first, or that of a join.
 type Place = (usize, usize);
@@ -74,8 +77,8 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<()> {
         let rows = match rows_taken(query, place, target) {
-            Some(query) => self.positions_of(query, parameters)?,
-            None => None,
+            Some(query) if !has_effects(&query) => self.positions_of(query, parameters)?,
+            _ => None,
         };
         let mut transaction = self.transaction.lock();
         let of_database = transaction.as_mut().and_then(|explicit| explicit.of(&target.database));
@@ -100,6 +103,12 @@ impl Session {
         })?;
         Ok(Some(positions))
     }
+}
+
+/// Says whether a query does something each time that it runs.
+fn has_effects(query: &Query) -> bool {
+    let text = query.to_string().to_ascii_lowercase();
+    may_lock(&text) || EFFECTS.iter().any(|name| text.contains(name))
 }
 
 /// Returns the query with the positions of one of its tables behind its columns.
