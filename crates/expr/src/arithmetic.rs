@@ -74,8 +74,8 @@ pub fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     })
 }
 
-/// Says whether a quotient is one of a UBIGINT and an integer that may be negative. These become DECIMALs, whose
-/// quotient has places, other than that of integers.
+/// Says whether a quotient is one of a UBIGINT and an integer that may be negative. These become DECIMALs,
+/// whose quotient has places, other than that of integers.
 fn is_of_signs(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
     match (type_of(left, schema), type_of(right, schema)) {
         (Ok(DataType::UInt64), Ok(other)) | (Ok(other), Ok(DataType::UInt64)) => other.is_signed_integer(),

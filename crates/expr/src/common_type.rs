@@ -206,9 +206,9 @@ pub fn of_decimals(types: &[DataType]) -> Option<DataType> {
     }
 }
 
-/// The type in which numbers of several types are compared by their values: a DECIMAL of up to 76 digits, or a
-/// DOUBLE beside one. `None` for those of one type, where no DECIMAL has all digits, and for integers that have a
-/// common type.
+/// The type in which numbers of several types are compared by their values: a DECIMAL of up to 76 digits, or
+/// a DOUBLE beside one. `None` for those of one type, where no DECIMAL has all digits, and for integers that
+/// have a common type.
 pub(crate) fn of_compared_numbers(types: &[DataType]) -> Option<DataType> {
     let known: Vec<&DataType> = types.iter().filter(|of| !of.is_null()).collect();
     let first = known.first()?;

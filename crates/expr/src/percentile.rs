@@ -1,6 +1,6 @@
 //! `percentile_cont`, which weighs the two values that it lies between as exactly as a DOUBLE can, as
-//! PostgreSQL does: DataFusion's weights are whole millionths. It and `median` are of points in time, times of
-//! day and intervals, too.
+//! PostgreSQL does: DataFusion's weights are whole millionths. It and `median` are of points in time, times
+//! of day and intervals, too.
 
 use crate::time_percentile::{Times, is_of_time};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray, RecordBatch};
@@ -79,8 +79,8 @@ impl AggregateUDFImpl for Percentile {
         })
     }
 
-    /// Returns DataFusion's simplification to the least or the greatest of numbers. Intervals it would compare
-    /// part by part.
+    /// Returns DataFusion's simplification to the least or the greatest of numbers. Intervals it would
+    /// compare part by part.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let simplified = self.inner.simplify()?;
         Some(Box::new(move |call, info| {
@@ -107,8 +107,8 @@ impl Percentile {
         Self { inner, signature }
     }
 
-    /// Returns an accumulator of DOUBLEs, or of times, and DataFusion's for what is neither. It checks the share,
-    /// too.
+    /// Returns an accumulator of DOUBLEs, or of times, and DataFusion's for what is neither. It checks the
+    /// share, too.
     fn numbers(&self, args: AccumulatorArgs<'_>, slides: bool) -> Result<Box<dyn Accumulator>> {
         let (of, is_distinct) = (args.expr_fields[0].data_type(), args.is_distinct);
         if is_of_time(of) {

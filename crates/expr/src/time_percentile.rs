@@ -1,5 +1,5 @@
-//! What lies between points in time, times of day and intervals: `percentile_cont` and `median`, as in DuckDB,
-//! and of intervals as in PostgreSQL. Dates become points in time first.
+//! What lies between points in time, times of day and intervals: `percentile_cont` and `median`, as in
+//! DuckDB, and of intervals as in PostgreSQL. Dates become points in time first.
 
 use crate::interval::{INTERVAL, length, scaled};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray, ListArray, make_array};

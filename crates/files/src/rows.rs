@@ -207,7 +207,8 @@ impl Lines {
     }
 }
 
-/// Returns bytes as PostgreSQL and `to_json` write them, hexadecimal digits behind `\x`, and others as they are.
+/// Returns bytes as PostgreSQL and `to_json` write them, hexadecimal digits behind `\x`, and others as they
+/// are.
 fn bytes_as_text(values: ArrayRef) -> Result<ArrayRef> {
     if !values.data_type().is_binary() {
         return Ok(values);

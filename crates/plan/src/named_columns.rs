@@ -1,5 +1,5 @@
-//! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, the columns that
+//! Clauses that need the columns of tables before a statement is planned: the order of the columns that
+//! USING merges, ORDER BY ALL, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, the columns that
 //! REPLACE replaces and RENAME renames, and those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;

@@ -1,7 +1,7 @@
-//! ASOF JOIN, which finds for each row the row of another relation that is the nearest by a comparison, among
-//! those with equal keys (DuckDB). A mark in the condition, or among the columns behind USING, says which join
-//! is one. It becomes a join with those rows that are the last ones before, or the first ones behind: each row
-//! knows the next one.
+//! ASOF JOIN, which finds for each row the row of another relation that is the nearest by a comparison,
+//! among those with equal keys (DuckDB). A mark in the condition, or among the columns behind USING, says
+//! which join is one. It becomes a join with those rows that are the last ones before, or the first ones
+//! behind: each row knows the next one.
 
 use crate::build;
 use crate::call::call;
@@ -176,8 +176,8 @@ fn marked(columns: &[ObjectName]) -> Option<Vec<Ident>> {
 /// others are equal.
 ///
 /// # Errors
-/// `Unsupported` where the left side is no single relation with a name: it is not known here which of several has
-/// a column.
+/// `Unsupported` where the left side is no single relation with a name: it is not known here which of
+/// several has a column.
 fn conditions_of(
     left: &TableFactor,
     is_alone: bool,
