@@ -37,7 +37,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     structures::alike,
     common_type::with_doubles,
     arithmetic::divided,
-    rounding::of_decimals,
+    rounding::of_exact,
     aggregate::middles_of_reals,
     aggregate::of_nulls,
     truth::beside_texts,

@@ -326,6 +326,7 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
+    refused::check_tokens(&tokens)?;
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
     let known = match known.or_else(|| pivot_words::known(&tokens)) {
         None => asof_join::known(&tokens)?,

@@ -27,6 +27,7 @@ mod golden_plans;
 mod index;
 mod insert;
 mod key_lookup;
+mod like_table;
 mod local_settings;
 mod macros;
 mod maintenance;
@@ -48,6 +49,7 @@ mod refusal;
 mod result;
 mod returning;
 mod route;
+mod row_locks;
 mod sequence;
 mod sessions;
 mod settings;
@@ -276,6 +278,7 @@ impl Session {
             SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
+            SqlStatement::CreateLike(like) => self.create_like(like),
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
@@ -415,6 +418,7 @@ impl Session {
                     return Ok(outcome);
                 }
                 self.name_columns(&mut query);
+                self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
