@@ -95,6 +95,10 @@ test_that("parameters have many values, and NULL", {
   expect_identical(query(con, "SELECT a FROM t WHERE a = $a", list(a = 1L))$a, 1L)
   expect_equal(as.double(query(con, "SELECT ? + 1 AS a", list(c(1, 2, 3)))$a), c(2, 3, 4))
   expect_identical(query(con, "SELECT ?::INTEGER AS a", list(NA))$a, NA_integer_)
+  expect_identical(query(con, "SELECT ? AS a", list(c("x", NA, "z")))$a, c("x", NA, "z"))
+  expect_identical(query(con, "SELECT ? AS a, ? AS b", list(c(1, NA), c(NA, TRUE))), data.frame(a = c(1, NA), b = c(NA, TRUE)))
+  unused <- factor(c("x", NA), levels = c("x", NA), exclude = NULL)
+  expect_identical(suppressWarnings(query(con, "SELECT ? AS a", list(unused))$a), c("x", NA))
   expect_warning(dbExecute(con, "INSERT INTO t (b) VALUES (?)", list(factor("f"))), "factors")
   # All values take effect, or none.
   expect_error(dbExecute(con, "INSERT INTO t (a) VALUES (1 / ?::INTEGER)", list(c(1, 0))))
