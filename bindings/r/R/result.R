@@ -119,7 +119,8 @@ bind <- function(result, params) {
   has_names <- !is.null(names(params))
   names <- if (has_names) enc2utf8(names(params)) else as.character(seq_along(params))
   check_values(params, names)
-  columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]]))
+  is_untyped <- !is_postgres(result@connection)
+  columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]], is_untyped))
   if (length(columns) == 0L) {
     run(result, NULL)
   } else if (lengths[[1L]] == 1L && !any(vapply(columns, function(column) column[[2L]], 1L) == form_list)) {
@@ -212,6 +213,9 @@ setMethod("dbFetch", "HypostyleResult", function(res, n = -1, ...) {
   if (n < 0 || n > rest || state$place == loaded$rows) state$has_ended <- TRUE
   frame
 })
+
+# The name that dbFetch() had once.
+setMethod("fetch", "HypostyleResult", function(res, n = -1, ...) dbFetch(res, n = n, ...))
 
 setMethod("dbClearResult", "HypostyleResult", function(res, ...) {
   state <- res@state

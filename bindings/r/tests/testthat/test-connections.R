@@ -15,6 +15,10 @@ test_that("misuse is an error", {
   expect_error(dbConnect(hypostyle(), bigint = "float"))
   expect_error(dbConnect(hypostyle(), memory_limit = "much"), "memory_limit")
   expect_error(dbConnect(hypostyle(), user = "ada"), "user")
+  expect_error(dbConnect(hypostyle(), tempfile(), readonly = TRUE), "no argument \"readonly\"")
+  for (threads in list(-1, 1.5, NA, "two", c(1, 2), 1e10)) expect_error(dbConnect(hypostyle(), threads = threads), "threads")
+  for (limit in list(-1, NA, "1.2.3GB", "")) expect_error(dbConnect(hypostyle(), memory_limit = limit), "memory_limit")
+  for (limit in list(Inf, 1e30, "0.5GB", "2 GiB")) dbDisconnect(dbConnect(hypostyle(), memory_limit = limit))
   con <- local_connection()
   expect_error(dbSendQuery(con, NA_character_), "NA")
   expect_error(query(con, "SELECT 1", n = 1.5), "n is")
@@ -137,6 +141,8 @@ test_that("a table is appended to by name, also in a schema", {
   expect_true(dbExistsTable(con, name))
   expect_false(dbExistsTable(con, "Two Words."))
   expect_error(dbAppendTable(con, name, data.frame(z = 1)), "z")
+  expect_message(dbWriteTable(con, name, data.frame(b = "z"), append = TRUE), NA)
+  expect_identical(nrow(dbReadTable(con, name)), 3L)
   dbRemoveTable(con, name)
   expect_false(dbExistsTable(con, name))
 })
@@ -218,6 +224,24 @@ test_that("schemas are objects, with and without tables", {
   expect_identical(parts(objects$table), c("table here", "schema app", "schema main"))
   expect_identical(objects$is_prefix, c(FALSE, TRUE, TRUE))
   expect_identical(parts(dbListObjects(con, Id(schema = "app"))$table), "schema app table t")
+  expect_error(dbListObjects(con, Id(table = "t")), "schema")
+})
+
+test_that("literals are the values that are bound", {
+  con <- local_connection()
+  points <- as.POSIXct(c(1700000000.3, 0.1, -0.3, 59.9999999, -1e11, 4e11), origin = "1970-01-01", tz = "UTC")
+  days <- as.Date(c("0999-01-01", "2024-02-29", "1969-12-31"))
+  days <- c(days, as.Date(c(-800000, 4000000, 0.7), origin = "1970-01-01"))
+  times <- as.difftime(c(0.1, 59.9999999, 86399.25), units = "secs")
+  for (x in list(points, days, times, list(as.raw(0:2)), TRUE, "it's", bit64::as.integer64(2)^62, -5L, 1e-300)) {
+    sql <- paste("SELECT", dbQuoteLiteral(con, x), "IS NOT DISTINCT FROM ? AS same")
+    for (i in seq_along(x)) expect_true(query(con, sql[i], list(x[i]))$same, info = sql[i])
+  }
+  expect_identical(as.character(dbQuoteLiteral(con, as.raw(0:2))), "'\\x000102'::BYTEA")
+  expect_identical(as.character(dbQuoteLiteral(con, c(points[2], NA))[2]), "NULL")
+  for (x in list(list(1), list("a"), data.frame(a = 1), 1i, mean, quote(x))) expect_error(dbQuoteLiteral(con, x), "quoted")
+  expect_error(dbQuoteLiteral(con, as.Date(Inf, origin = "1970-01-01")), "no date")
+  expect_error(dbQuoteLiteral(con, as.POSIXct(-Inf, origin = "1970-01-01")), "no date")
 })
 
 test_that("values that have no type are told by name", {
