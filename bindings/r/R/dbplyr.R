@@ -255,7 +255,7 @@ scalar_functions <- function() {
     pmin = dbplyr::sql_aggregate_n("LEAST", "pmin"), pmax = dbplyr::sql_aggregate_n("GREATEST", "pmax"),
     paste = dbplyr::sql_paste(" "), paste0 = dbplyr::sql_paste(""),
     # NULL is NULL, as NA is NA.
-    str_c = dbplyr::sql_paste_infix("", "||", function(x) dbplyr::sql_expr(cast(!!x %as% VARCHAR))),
+    str_c = dbplyr::sql_paste_infix("", "||", template("CAST({x} AS VARCHAR)")),
     nchar = template("length({x})"), str_length = template("length({x})"),
     str_detect = regex_of(), grepl = grepl_of(), str_starts = regex_of(before = "^"), str_ends = regex_of(behind = "$"),
     fixed = fixed_text, regex = regex_text,
