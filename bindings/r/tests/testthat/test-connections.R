@@ -141,6 +141,7 @@ test_that("a table is appended to by name, also in a schema", {
   expect_true(dbExistsTable(con, name))
   expect_false(dbExistsTable(con, "Two Words."))
   expect_error(dbAppendTable(con, name, data.frame(z = 1)), "z")
+  expect_error(dbAppendTable(con, "nowhere", data.frame(z = 1)), "no table or view \"nowhere\";", fixed = TRUE)
   expect_message(dbWriteTable(con, name, data.frame(b = "z"), append = TRUE), NA)
   expect_identical(nrow(dbReadTable(con, name)), 3L)
   dbRemoveTable(con, name)
