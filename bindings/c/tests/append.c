@@ -437,6 +437,26 @@ static int32_t tables(void *context, const char *name, size_t length, struct Arr
   return length == 6 && memcmp(name, "failed", 6) == 0 ? -1 : 0;
 }
 
+/* A call back would wait for the statement that waits for it. */
+static int32_t calls_back(void *context, const char *name, size_t length, struct ArrowArrayStream *rows) {
+  hypostyle_error *refused = NULL;
+  hypostyle_status status = hypostyle_execute(connection, "SELECT 1", HYPOSTYLE_NUL, NULL, &refused);
+  (void)name, (void)length, (void)rows;
+  *(int32_t *)context += status == HYPOSTYLE_INVALID_INPUT && strcmp(hypostyle_error_sqlstate(refused), "HY010") == 0;
+  hypostyle_error_free(&refused);
+  return 0;
+}
+
+static void calls_from_within(void) {
+  int32_t refused = 0;
+  OK(hypostyle_set_tables(connection, calls_back, &refused, &error));
+  REFUSED(hypostyle_execute(connection, "SELECT * FROM nowhere", HYPOSTYLE_NUL, NULL, &error), HYPOSTYLE_UNKNOWN_NAME,
+          "42P01");
+  CHECK(refused > 0);
+  OK(hypostyle_set_tables(connection, NULL, NULL, &error));
+  SAYS("SELECT 1", "1");
+}
+
 static void external_tables(void) {
   int asked = 0;
   struct ArrowArrayStream stream;
@@ -483,5 +503,6 @@ int main(int argc, char **argv) {
   broken_streams();
   bound_rows();
   external_tables();
+  calls_from_within();
   return finish();
 }
