@@ -119,8 +119,7 @@ bind <- function(result, params) {
   has_names <- !is.null(names(params))
   names <- if (has_names) enc2utf8(names(params)) else as.character(seq_along(params))
   check_values(params, names)
-  is_untyped <- !is_postgres(result@connection)
-  columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]], is_untyped))
+  columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]], is_untyped = TRUE))
   if (length(columns) == 0L) {
     run(result, NULL)
   } else if (lengths[[1L]] == 1L && !any(vapply(columns, function(column) column[[2L]], 1L) == form_list)) {

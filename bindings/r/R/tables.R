@@ -53,18 +53,19 @@ setMethod(
 # Flags of hypostyle_append().
 append_by_name <- 2L
 
-# Returns which columns of a table are durations, if some of the data are differences of time.
+# Returns which columns of a table are durations or intervals, if some of the data are differences of time.
 durations_in <- function(conn, table, value) {
-  if (is_postgres(conn) || !any(vapply(value, inherits, NA, "difftime"))) return(NULL)
-  fields <- quietly(conn, paste("SELECT * FROM", table, "LIMIT 0"))
-  is_duration <- vapply(fields, function(x) inherits(x, "difftime") && !inherits(x, "hms"), NA)
-  as.character(names(fields)[is_duration])
+  if (!any(vapply(value, inherits, NA, "difftime"))) return(NULL)
+  result <- dbSendQuery(conn, paste("SELECT * FROM", table, "LIMIT 0"))
+  on.exit(dbClearResult(result))
+  info <- result@state$info
+  info$names[info$types %in% c(type_interval, type_duration)]
 }
 
 # A table takes no columns without rows: the library wants at least one column.
 append_frame <- function(conn, table, value) {
   if (length(value) == 0L) refuse("a data frame without columns cannot be appended")
-  columns <- prepare_frame(value, !is_postgres(conn), durations_in(conn, table, value))
+  columns <- prepare_frame(value, is_untyped = TRUE, durations_in(conn, table, value))
   .Call(hs_append, conn@pointer, table, columns, append_by_name)
 }
 

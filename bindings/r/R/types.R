@@ -58,6 +58,7 @@ type_date <- 13L
 type_time <- 14L
 type_timestamp <- 15L
 type_timestamptz <- 16L
+type_interval <- 17L
 type_duration <- 18L
 type_varchar <- 19L
 type_blob <- 21L
