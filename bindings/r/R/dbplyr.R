@@ -233,6 +233,7 @@ scalar_functions <- function() {
   part <- function(field) template(paste0("CAST(EXTRACT(", field, " FROM {x}) AS INTEGER)"))
   dbplyr::sql_translator(
     .parent = dbplyr::base_scalar,
+    desc = template(paste0("{x}", descending)),
     `/` = template("(CAST({x} AS DOUBLE PRECISION) / {y})"),
     `%/%` = template("floor(CAST({x} AS DOUBLE PRECISION) / {y})"),
     `%%` = template("(({x} % {y} + {y}) % {y})"),
@@ -301,6 +302,23 @@ join_texts <- function(wrap = identity) {
   function(x, collapse = "", ...) wrap(fun(x, collapse))
 }
 
+# NA is the last of an order of R, whatever its direction.
+descending <- " DESC NULLS LAST"
+
+# A rank by desc() of something. dbplyr 2.3 asks whether the order together with its direction is NULL.
+rank_of <- function(name) {
+  theirs <- dbplyr::win_rank(name)
+  function(x = NULL) {
+    order <- if (is.null(x)) "" else as.character(dbplyr::escape(x, con = dbplyr_connection()))
+    if (!endsWith(order, descending)) return(theirs(x))
+    value <- substr(order, 1L, nchar(order) - nchar(descending))
+    is_null <- dbplyr::sql(paste0("CASE WHEN (", value, " IS NULL) THEN 1 ELSE 0 END"))
+    groups <- dbplyr::sql(dbplyr::win_current_group(), is_null)
+    ranked <- dbplyr::win_over(dbplyr::sql(paste0(name, "()")), groups, dbplyr::sql(order))
+    dbplyr::sql(paste0("CASE WHEN (", value, " IS NOT NULL) THEN ", ranked, " END"))
+  }
+}
+
 # The value of a row of the whole group, also behind the current one.
 nth_of <- function() {
   value <- template("nth_value({x}, {n})")
@@ -318,7 +336,7 @@ postgres_translation <- function() {
   theirs <- dbplyr::sql_translation(dbplyr::simulate_postgres())
   ours <- scalar_functions()
   dbplyr::sql_variant(
-    dbplyr::sql_translator(.parent = theirs$scalar, `/` = ours$`/`, `%/%` = ours$`%/%`, as.integer = ours$as.integer),
+    dbplyr::sql_translator(.parent = theirs$scalar, desc = ours$desc, `/` = ours$`/`, `%/%` = ours$`%/%`, as.integer = ours$as.integer),
     theirs$aggregate, theirs$window
   )
 }
@@ -341,6 +359,8 @@ sql_translation.HypostyleConnection <- function(con) {
       cor = dbplyr::win_aggregate_2("CORR"), cov = dbplyr::win_aggregate_2("COVAR_SAMP"),
       all = dbplyr::win_aggregate("BOOL_AND"), any = dbplyr::win_aggregate("BOOL_OR"),
       median = dbplyr::win_aggregate("MEDIAN"), quantile = quantile_of(over_group),
+      row_number = rank_of("ROW_NUMBER"), min_rank = rank_of("RANK"), rank = rank_of("RANK"),
+      dense_rank = rank_of("DENSE_RANK"), percent_rank = rank_of("PERCENT_RANK"), cume_dist = rank_of("CUME_DIST"),
       nth = nth_of(), cumall = dbplyr::win_cumulative("BOOL_AND"), cumany = dbplyr::win_cumulative("BOOL_OR"),
       str_flatten = join_texts(over_group)
     )

@@ -161,10 +161,34 @@ test_that("functions of rows before and behind give what they give in memory", {
   con <- local_connection(bigint = "numeric")
   data <- flights()[1:50, ]
   dbWriteTable(con, "data", data)
-  change <- function(f) mutate(f, a = nth(seats, 2L), b = cumall(id < 20L), c = cumany(seats > 280L), d = first(id), e = last(id))
+  data$delay[c(3, 9, 20)] <- NA
+  dbWriteTable(con, "data", data, overwrite = TRUE)
+  change <- function(f) {
+    mutate(f,
+      a = nth(seats, 2L), b = cumall(id < 20L), c = cumany(seats > 280L), d = first(id), e = last(id),
+      f = min_rank(desc(delay)), g = dense_rank(desc(seats)), h = percent_rank(desc(delay)), i = row_number(desc(id)), j = min_rank(delay)
+    )
+  }
   ours <- dbplyr::window_order(group_by(tbl(con, "data"), far), id) %>% change() %>% collect() %>% arrange(id)
   memory <- change(group_by(data, far)) %>% arrange(id)
   expect_equal(as.data.frame(ours), as.data.frame(memory))
+})
+
+test_that("NA is the last of an order", {
+  skip_if_not_installed("dbplyr")
+  suppressPackageStartupMessages(library(dplyr, warn.conflicts = FALSE))
+  con <- local_connection()
+  data <- data.frame(id = 1:6, g = c("a", "a", "a", "b", "b", "b"), x = c(1.5, NA, 3, NA, 4, 4))
+  dbWriteTable(con, "data", data)
+  remote <- tbl(con, "data")
+  same <- function(f) expect_identical(as.data.frame(collect(f(remote)))$id, as.data.frame(f(data))$id)
+  same(function(f) arrange(f, desc(x), id))
+  same(function(f) arrange(f, x, id))
+  same(function(f) arrange(f, desc(g), desc(x), desc(id)))
+  same(function(f) slice_max(f, x, n = 1) %>% arrange(id))
+  same(function(f) group_by(f, g) %>% slice_max(x, n = 2, with_ties = FALSE) %>% ungroup() %>% arrange(id))
+  same(function(f) slice_min(f, x, n = 2) %>% arrange(id))
+  same(function(f) group_by(f, g) %>% filter(min_rank(desc(x)) == 1L) %>% ungroup() %>% arrange(id))
 })
 
 test_that("rows are given inline", {
