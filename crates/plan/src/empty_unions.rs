@@ -35,14 +35,14 @@ impl OptimizerRule for NamesStay {
 
 /// Returns the input that is left, if its columns have other names than those of the union.
 fn only_input(union: &Union) -> Option<&Arc<LogicalPlan>> {
-    let is_empty = |input: &&Arc<LogicalPlan>| match input.as_ref() {
-        LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row,
-        _ => false,
-    };
     let mut full = union.inputs.iter().filter(|input| !is_empty(input));
     let input = full.next()?;
     let is_left = full.next().is_none() && union.inputs.len() > 1;
     (is_left && input.schema().columns() != union.schema.columns()).then_some(input)
+}
+
+fn is_empty(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::EmptyRelation(empty) if !empty.produce_one_row)
 }
 
 fn named_as(union: &Union, input: &Arc<LogicalPlan>) -> Result<Projection> {
