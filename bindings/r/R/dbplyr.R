@@ -329,6 +329,17 @@ nth_of <- function() {
   }
 }
 
+# dbplyr's own counts one column only. Rows of values are counted, also those with NULL.
+distinct_of <- function() {
+  one <- template("COUNT(DISTINCT {x})")
+  function(..., na.rm = FALSE) {
+    columns <- list(...)
+    if (length(columns) == 1L) return(one(columns[[1L]]))
+    written <- vapply(columns, function(column) as.character(dbplyr::escape(column, con = dbplyr_connection())), "")
+    dbplyr::sql(paste0("COUNT(DISTINCT (", paste0(written, collapse = ", "), "))"))
+  }
+}
+
 over_group <- function(sql) dbplyr::win_over(sql, partition = dbplyr::win_current_group())
 
 # Returns dbplyr's own translation for PostgreSQL, with divisions and whole numbers as R has them.
@@ -351,7 +362,8 @@ sql_translation.HypostyleConnection <- function(con) {
       sd = dbplyr::sql_aggregate("STDDEV_SAMP", "sd"), var = dbplyr::sql_aggregate("VAR_SAMP", "var"),
       cor = two("CORR"), cov = two("COVAR_SAMP"),
       all = dbplyr::sql_aggregate("BOOL_AND", "all"), any = dbplyr::sql_aggregate("BOOL_OR", "any"),
-      median = dbplyr::sql_aggregate("MEDIAN", "median"), quantile = quantile_of(), str_flatten = join_texts()
+      median = dbplyr::sql_aggregate("MEDIAN", "median"), quantile = quantile_of(), str_flatten = join_texts(),
+      n_distinct = distinct_of()
     ),
     dbplyr::sql_translator(
       .parent = dbplyr::base_win,

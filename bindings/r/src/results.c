@@ -114,6 +114,8 @@ SEXP hs_result_info(SEXP pointer) {
 hs_link *hs_enter_result(SEXP result) {
   hs_link *link = R_ExternalPtrAddr(R_ExternalPtrProtected(result));
   if (link == NULL) Rf_error("the connection of the result is gone");
+  /* An error between hs_enter() and hs_leave() would leave the connection busy. */
+  hs_result_of(result);
   hs_enter(link, R_NilValue);
   return link;
 }

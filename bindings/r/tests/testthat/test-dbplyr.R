@@ -86,6 +86,8 @@ test_that("functions give what they give in memory", {
     ) %>% filter(!is.na(carrier)) %>% arrange(id)
   }
   expect_equal(as.data.frame(collect(change(tbl(con, "flights")))), change(data), tolerance = 1e-12, ignore_attr = TRUE)
+  counted <- function(f) group_by(f, far) %>% summarise(one = n_distinct(carrier, na.rm = TRUE), two = n_distinct(carrier, seats), .groups = "drop") %>% arrange(far)
+  expect_equal(as.data.frame(collect(counted(tbl(con, "flights")))), as.data.frame(counted(data)))
   groups <- function(f) {
     group_by(f, far) %>%
       summarise(m = median(delay, na.rm = TRUE), v = var(delay, na.rm = TRUE), d = sd(delay, na.rm = TRUE), .groups = "drop") %>%
