@@ -161,6 +161,9 @@ load <- function(res) {
       call. = FALSE
     )
   }
+  for (i in which(loaded$hints == 3L)) {
+    warning("the column \"", state$info$names[[i]], "\" has integers that doubles round; cast them to VARCHAR", call. = FALSE)
+  }
   state$loaded <- loaded
   loaded
 }

@@ -211,6 +211,15 @@ test_that("lists of dates and 64-bit integers keep their class behind NULL, noth
   expect_identical(query(con, "SELECT d[1] AS d FROM t ORDER BY k, d NULLS FIRST")$d, c(rep(no_day, 4), rep(day, 4)))
 })
 
+test_that("integers of lists that doubles round are told", {
+  con <- local_connection()
+  for (value in c("[9007199254740993]", "{'a': -9007199254740993}", "map(['k'], [18446744073709551615::UBIGINT])")) {
+    expect_warning(query(con, paste("SELECT", value, "AS l, 1 AS i")), "\"l\".*doubles round")
+  }
+  expect_warning(rows <- query(con, "SELECT [9007199254740992, NULL, -5] AS l"), NA)
+  expect_identical(rows$l[[1]], c(9007199254740992, NA, -5))
+})
+
 test_that("a list with the class of bytes is what is in it", {
   con <- local_connection()
   frame <- data.frame(k = 1:2)
