@@ -140,11 +140,11 @@ write_frame <- function(conn, name, value, ..., row.names = FALSE, overwrite = F
 
 # Data frames may have classes that S4 knows nothing of. DBI has a method for Id, which would be taken before
 # that for ANY.
-setMethod("dbWriteTable", c("HypostyleConnection", "ANY", "ANY"), write_frame)
+setMethod("dbWriteTable", c("HypostyleConnection", "ANY"), write_frame)
 
-setMethod("dbWriteTable", c("HypostyleConnection", "character", "ANY"), write_frame)
+setMethod("dbWriteTable", c("HypostyleConnection", "character"), write_frame)
 
-setMethod("dbWriteTable", c("HypostyleConnection", "Id", "ANY"), write_frame)
+setMethod("dbWriteTable", c("HypostyleConnection", "Id"), write_frame)
 
 read_table <- function(conn, name, ..., row.names = FALSE, check.names = TRUE) {
   check_open(conn)
