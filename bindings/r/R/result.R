@@ -192,6 +192,12 @@ rows_of <- function(res, offset, count) {
   as_frame(vectors, state$info$names, count)
 }
 
+# R counts the rows of a data frame in integers.
+check_rows <- function(count) {
+  most <- .Machine$integer.max
+  if (count > most) refuse("a data frame has at most ", most, " rows: fetch some of these ", format(count, scientific = FALSE), " at a time")
+}
+
 # The kind of queries in hypostyle.h.
 kind_query <- 1L
 
@@ -210,6 +216,7 @@ setMethod("dbFetch", "HypostyleResult", function(res, n = -1, ...) {
   loaded <- load(res)
   rest <- loaded$rows - state$place
   count <- if (n < 0) rest else min(n, rest)
+  check_rows(count)
   frame <- rows_of(res, state$place, count)
   state$place <- state$place + count
   if (n < 0 || n > rest || state$place == loaded$rows) state$has_ended <- TRUE

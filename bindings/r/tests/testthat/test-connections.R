@@ -22,6 +22,7 @@ test_that("misuse is an error", {
   con <- local_connection()
   expect_error(dbSendQuery(con, NA_character_), "NA")
   expect_error(query(con, "SELECT 1", n = 1.5), "n is")
+  expect_error(hypostyle:::check_rows(2^31), "2147483647 rows")
   result <- dbSendQuery(con, "SELECT ? AS a")
   expect_error(dbFetch(result), "dbBind")
   expect_error(dbBind(result, list(1, 2)), "parameters")
