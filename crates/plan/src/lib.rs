@@ -14,6 +14,7 @@ pub mod computed_keys;
 pub mod declared;
 pub mod dependencies;
 pub mod eager_aggregates;
+mod empty_unions;
 pub mod expansion;
 pub mod filters;
 pub mod group_keys;

@@ -591,10 +591,10 @@ impl Session {
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();
         if !exists && !create {
-            let error = unknown_table(snapshot.catalog(), table);
+            let error = unknown_table(snapshot.catalog(), &split_name(table).join("."));
             return Err(Error::new(
                 error.kind(),
-                format!("{}, or create the table from the data with create=True", error.message()),
+                format!("{}; an append makes no table unless it is told to create one", error.message()),
             ));
         }
         self.write(&database, |writer| {
