@@ -57,13 +57,17 @@ final class Catalog {
                 + "AND (is_identity = 'YES' OR lower(column_default) LIKE 'nextval(%') ORDER BY ordinal_position", table);
     }
 
+    /** Returns the names of a table's columns in their order. */
+    List<String> columns(List<String> table) throws SQLException {
+        return names("SELECT column_name FROM information_schema.columns" + OF_TABLE + "ORDER BY ordinal_position", table);
+    }
+
     /** Returns the names of a table's columns by their numbers, from 1 on; null for none. */
     String[] columns(String sql, int[] numbers) throws SQLException {
         if (numbers == null) {
             return null;
         }
-        List<String> all = names("SELECT column_name FROM information_schema.columns" + OF_TABLE
-                + "ORDER BY ordinal_position", SqlText.changedTable(sql));
+        List<String> all = columns(SqlText.changedTable(sql));
         String[] names = new String[numbers.length];
         for (int index = 0; index < numbers.length; index++) {
             if (numbers[index] < 1 || numbers[index] > all.size()) {

@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.io.Reader;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.math.RoundingMode;
 import java.sql.Array;
 import java.sql.Blob;
 import java.sql.Clob;
@@ -34,6 +35,8 @@ import java.util.UUID;
 
 /** Makes values of one class of those of another. */
 final class Conversions {
+    /** So many digits a number may have before the point and behind it: to write out more takes all memory. */
+    private static final int DIGITS_MOST = 131_072;
     private static final Map<Class<?>, ValueReader> READERS = new HashMap<>();
 
     private Conversions() {}
@@ -54,10 +57,12 @@ final class Conversions {
         READERS.put(Float.class, (column, row) -> (float) column.getDouble(row));
         READERS.put(Double.class, Column::getDouble);
         READERS.put(BigDecimal.class, Column::getBigDecimal);
-        READERS.put(BigInteger.class, (column, row) -> column.getBigDecimal(row).toBigInteger());
+        READERS.put(BigInteger.class, (column, row) -> wholeNumber(column.getBigDecimal(row)));
         READERS.put(byte[].class, Column::getBytes);
-        READERS.put(LocalDate.class, Column::getDate);
-        READERS.put(LocalTime.class, Column::getTime);
+        READERS.put(LocalDate.class, (column, row) -> column.isInstant()
+                ? localDateTime(column, row).toLocalDate() : column.getDate(row));
+        READERS.put(LocalTime.class, (column, row) -> column.isInstant()
+                ? localDateTime(column, row).toLocalTime() : column.getTime(row));
         READERS.put(LocalDateTime.class, Conversions::localDateTime);
         READERS.put(OffsetDateTime.class, Column::getOffsetDateTime);
         READERS.put(ZonedDateTime.class, (column, row) -> column.getOffsetDateTime(row).toZonedDateTime());
@@ -162,7 +167,7 @@ final class Conversions {
         return calendar;
     }
 
-    private static ZoneId zone(Calendar calendar) {
+    static ZoneId zone(Calendar calendar) {
         return calendar == null ? ZoneId.systemDefault() : calendar.getTimeZone().toZoneId();
     }
 
@@ -203,6 +208,41 @@ final class Conversions {
     static LocalDateTime localDateTime(java.util.Date moment, Calendar calendar) {
         LocalDateTime point = Instant.ofEpochMilli(moment.getTime()).atZone(zone(calendar)).toLocalDateTime();
         return moment instanceof Timestamp exact ? point.withNano(exact.getNanos()) : point;
+    }
+
+    static void checkDigits(BigDecimal number) throws SQLException {
+        checkDigits(number.scale(), number.precision());
+    }
+
+    private static void checkDigits(long scale, long precision) throws SQLException {
+        if (scale > DIGITS_MOST || precision - scale > DIGITS_MOST) {
+            throw Errors.refused("22003", "a number has more than " + DIGITS_MOST + " digits before or behind its point");
+        }
+    }
+
+    /** Rounds a number to digits behind the point. */
+    static BigDecimal scaled(BigDecimal number, int scale) throws SQLException {
+        checkDigits(number);
+        checkDigits(scale, scale);
+        return number.setScale(scale, RoundingMode.HALF_UP);
+    }
+
+    /** Cuts a fraction off. */
+    static BigInteger wholeNumber(BigDecimal number) throws SQLException {
+        if ((long) number.precision() - number.scale() <= 0) {
+            return BigInteger.ZERO;
+        }
+        checkDigits(0, (long) number.precision() - number.scale());
+        return number.setScale(0, RoundingMode.DOWN).unscaledValue();
+    }
+
+    /** Reads a number whose text may be anybody's: more digits than any number has take minutes. */
+    static BigDecimal parseNumber(String text) {
+        String stripped = text.strip();
+        if (stripped.length() > 3 * DIGITS_MOST) {
+            throw new NumberFormatException("a text of " + stripped.length() + " characters");
+        }
+        return new BigDecimal(stripped);
     }
 
     /** Reads a number as the database writes it. */

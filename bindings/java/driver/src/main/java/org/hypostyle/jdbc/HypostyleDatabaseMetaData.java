@@ -294,7 +294,8 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public String getStringFunctions() {
-        return "ASCII,CHAR,CONCAT,LCASE,LEFT,LENGTH,LOCATE,LTRIM,REPEAT,REPLACE,RIGHT,RTRIM,SUBSTRING,UCASE";
+        return "ASCII,CHAR,CHAR_LENGTH,CHARACTER_LENGTH,CONCAT,INSERT,LCASE,LEFT,LENGTH,LOCATE,LTRIM,OCTET_LENGTH,POSITION,REPEAT,"
+                + "REPLACE,RIGHT,RTRIM,SPACE,SUBSTRING,UCASE";
     }
 
     @Override
@@ -304,8 +305,8 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public String getTimeDateFunctions() {
-        return "CURDATE,CURRENT_DATE,CURRENT_TIME,CURRENT_TIMESTAMP,CURTIME,DAYOFMONTH,DAYOFWEEK,DAYOFYEAR,HOUR,MINUTE,"
-                + "MONTH,NOW,QUARTER,SECOND,TIMESTAMPADD,TIMESTAMPDIFF,WEEK,YEAR";
+        return "CURDATE,CURRENT_DATE,CURRENT_TIME,CURRENT_TIMESTAMP,CURTIME,DAYNAME,DAYOFMONTH,DAYOFWEEK,DAYOFYEAR,"
+                + "EXTRACT,HOUR,MINUTE,MONTH,MONTHNAME,NOW,QUARTER,SECOND,TIMESTAMPADD,TIMESTAMPDIFF,WEEK,YEAR";
     }
 
     @Override
@@ -562,7 +563,7 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             while (rows.next()) {
                 boolean isIn = rows.getString(5).equals("IN");
                 String typeName = rows.getString(6);
-                SqlType type = portable(typeName);
+                SqlType type = SqlType.portable(typeName);
                 built.row(rows.getString(1), rows.getString(2), rows.getString(3), rows.getString(4),
                         isIn ? functionColumnIn : functionReturn, type.jdbcType, typeName, type.precision, null, null,
                         isNumeric(type) ? 10 : null, functionNullable, null, null, isIn ? rows.getInt(7) : 0, "YES",
@@ -570,20 +571,6 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             }
         }
         return built.build();
-    }
-
-    /** Returns the type that has a name of the SQL standard's. */
-    private static SqlType portable(String name) {
-        switch (name) {
-            case "real": return SqlType.FLOAT;
-            case "double precision": return SqlType.DOUBLE;
-            case "numeric": return SqlType.DECIMAL;
-            case "bytea": return SqlType.BLOB;
-            case "ARRAY": return SqlType.LIST;
-            case "timestamp without time zone": return SqlType.TIMESTAMP;
-            case "timestamp with time zone": return SqlType.TIMESTAMPTZ;
-            default: return SqlType.named(name.toUpperCase(java.util.Locale.ROOT));
-        }
     }
 
     @Override

@@ -148,7 +148,7 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         }
         for (int index = 0; index < values.length; index++) {
             if (!isBound[index]) {
-                Value value = values[index];
+                Value value = wanted(index, values[index]);
                 Native.bind(prepared, places[index], value.type.ordinal(), value.scale, value.integer, value.high,
                         value.number, value.bytes);
                 isBound[index] = true;
@@ -156,11 +156,28 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         }
     }
 
+    /** Returns the value for what the database wants there: a moment where that is a TIMESTAMPTZ. */
+    private Value wanted(int index, Value value) throws SQLException {
+        if (!value.hasMoment()) {
+            return value;
+        }
+        String type = Native.text(Native.parameter(handle(), places[index], new int[3]));
+        return type.startsWith(SqlType.TIMESTAMPTZ_NAME) ? value.asMoment() : value;
+    }
+
     /** Returns values in the order in which they are bound. */
-    private Value[] placed(Value[] row) {
+    private Value[] placed(Value[] row) throws SQLException {
         Value[] placed = new Value[row.length];
         for (int index = 0; index < row.length; index++) {
-            placed[places[index]] = row[index];
+            placed[places[index]] = wanted(index, row[index]);
+        }
+        return placed;
+    }
+
+    private List<Value[]> placed(List<Value[]> all) throws SQLException {
+        List<Value[]> placed = new ArrayList<>(all.size());
+        for (Value[] row : all) {
+            placed.add(placed(row));
         }
         return placed;
     }
@@ -249,8 +266,7 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         int piece = wantsKeys ? all.size() : PIECE;
         for (int from = 0; from < all.size(); from += piece) {
             List<Value[]> part = all.subList(from, Math.min(all.size(), from + piece));
-            List<Value[]> placed = part.stream().map(this::placed).toList();
-            if (values.length == 0 || !ParameterRows.bind(handle(), placed)) {
+            if (values.length == 0 || !ParameterRows.bind(handle(), placed(part))) {
                 if (from > 0) {
                     runEach(part, counts, done);
                     continue;
@@ -507,7 +523,7 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         setObject(parameter, value, typeNumber(type), scaleOrLength);
     }
 
-    private static int typeNumber(SQLType type) {
+    static int typeNumber(SQLType type) {
         return type == null || type.getVendorTypeNumber() == null ? java.sql.Types.OTHER : type.getVendorTypeNumber();
     }
 

@@ -56,9 +56,17 @@ final class HypostyleSqlXml implements SQLXML {
         return into;
     }
 
+    private String whole() throws SQLException {
+        String all = getString();
+        if (all == null) {
+            throw Errors.refused("HY010", "the XML has no text yet");
+        }
+        return all;
+    }
+
     @Override
     public InputStream getBinaryStream() throws SQLException {
-        return new ByteArrayInputStream(getString().getBytes(StandardCharsets.UTF_8));
+        return new ByteArrayInputStream(whole().getBytes(StandardCharsets.UTF_8));
     }
 
     @Override
@@ -68,7 +76,7 @@ final class HypostyleSqlXml implements SQLXML {
 
     @Override
     public Reader getCharacterStream() throws SQLException {
-        return new StringReader(getString());
+        return new StringReader(whole());
     }
 
     @Override

@@ -160,7 +160,8 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
 
     /** Closes the statement when its last result is closed, if the program has asked for it. */
     final void resultClosed() throws SQLException {
-        boolean isOpen = current.rows() != null && !current.rows().isClosed() || !following.isEmpty();
+        boolean isOpen = current.rows() != null && !current.rows().isClosed() || !following.isEmpty()
+                || kept.stream().anyMatch(rows -> !rows.isClosed());
         if (closesOnCompletion && !isOpen && !isClosed) {
             close();
         }
@@ -357,6 +358,9 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
     @Override
     public boolean getMoreResults(int how) throws SQLException {
         check();
+        if (how < CLOSE_CURRENT_RESULT || how > CLOSE_ALL_RESULTS) {
+            throw Errors.refused("HY024", "there is no way " + how + " to leave a result");
+        }
         List<HypostyleResultSet> closing = new ArrayList<>();
         if (how == KEEP_CURRENT_RESULT && current.rows() != null) {
             kept.add(current.rows());

@@ -27,7 +27,7 @@ abstract class TextBasedColumn extends ArrowColumn {
 
     @Override
     BigDecimal getBigDecimal(long row) throws SQLException {
-        return read(row, "a number", text -> new BigDecimal(text.strip()));
+        return read(row, "a number", Conversions::parseNumber);
     }
 
     @Override

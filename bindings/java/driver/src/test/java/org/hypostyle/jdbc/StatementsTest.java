@@ -22,6 +22,8 @@ import java.sql.Blob;
 import java.sql.CallableStatement;
 import java.sql.Clob;
 import java.sql.Connection;
+import java.sql.DatabaseMetaData;
+import java.sql.JDBCType;
 import java.sql.ParameterMetaData;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -34,6 +36,8 @@ import java.sql.SQLTimeoutException;
 import java.sql.Statement;
 import java.sql.Types;
 import java.util.List;
+import java.util.Map;
+import java.util.TimeZone;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -419,6 +423,39 @@ class StatementsTest {
                 "SELECT {fn timestampadd(SQL_TSI_MONTH, 2, {ts '2026-01-31 00:00:00'})}, '{d ''1''}', "
                         + "{fn convert('12', SQL_INTEGER)} /* {d 'x'} */"));
         assertEquals("SELECT DATE '2026-01-31'", connection.nativeSQL("SELECT {d '2026-01-31'}"));
+        assertEquals("   x,aXXef,true,1.5,\\x6162,1.26", query(connection, "SELECT {fn space(3)} || 'x', "
+                + "{fn insert('abcdef', 2, 3, 'XX')}, {fn convert(1, SQL_BIT)}, {fn convert('1.5', FLOAT)}, "
+                + "{fn convert('ab', SQL_VARBINARY)}, {fn convert('1.256', DECIMAL(9,2))}"));
+        assertEquals("true", query(connection, "SELECT {fn CURRENT_DATE} = {fn curdate()}"));
+        assertEquals("1,null", query(connection,
+                "SELECT * FROM {oj (VALUES (1)) AS a (x) LEFT OUTER JOIN (VALUES (2)) AS b (y) ON a.x = b.y}"));
+        assertEquals("A", query(connection, "{call upper('a')}"));
+        assertEquals("{'call': 1}", query(connection, "SELECT {call: 1}"));
+    }
+
+    /** What the metadata lists can be called. */
+    @Test
+    void functionsOfTheEscapes() throws SQLException {
+        Map<String, String> arguments = Map.ofEntries(Map.entry("ATAN2", "1, 2"), Map.entry("MOD", "7, 3"),
+                Map.entry("POWER", "2, 3"), Map.entry("PI", ""), Map.entry("RAND", ""), Map.entry("ROUND", "1.5, 0"),
+                Map.entry("TRUNCATE", "1.5, 0"), Map.entry("CHAR", "65"), Map.entry("CONCAT", "'a', 'b'"),
+                Map.entry("INSERT", "'abc', 2, 1, 'x'"), Map.entry("LEFT", "'abc', 2"), Map.entry("RIGHT", "'abc', 2"),
+                Map.entry("LOCATE", "'b', 'abc', 1"), Map.entry("POSITION", "'b' IN 'abc'"), Map.entry("REPEAT", "'a', 2"),
+                Map.entry("REPLACE", "'abc', 'b', 'x'"), Map.entry("SPACE", "2"), Map.entry("SUBSTRING", "'abc', 2, 1"),
+                Map.entry("CURDATE", ""), Map.entry("CURTIME", ""), Map.entry("CURRENT_DATE", ""),
+                Map.entry("CURRENT_TIME", ""), Map.entry("CURRENT_TIMESTAMP", ""), Map.entry("NOW", ""),
+                Map.entry("EXTRACT", "YEAR FROM DATE '2026-01-31'"), Map.entry("TIMESTAMPADD", "SQL_TSI_DAY, 1, now()"),
+                Map.entry("TIMESTAMPDIFF", "SQL_TSI_DAY, now(), now()"), Map.entry("DATABASE", ""), Map.entry("USER", ""),
+                Map.entry("IFNULL", "NULL, 1"));
+        DatabaseMetaData data = connection.getMetaData();
+        Map<String, String> lists = Map.of(data.getNumericFunctions(), "0.5", data.getStringFunctions(), "'abc'",
+                data.getTimeDateFunctions(), "TIMESTAMP '2026-01-31 01:02:03'", data.getSystemFunctions(), "");
+        for (Map.Entry<String, String> list : lists.entrySet()) {
+            for (String name : list.getKey().split(",")) {
+                String sql = "SELECT {fn " + name + "(" + arguments.getOrDefault(name, list.getValue()) + ")}";
+                assertFalse(query(connection, sql).equals("null"), sql);
+            }
+        }
     }
 
     @Test
@@ -430,6 +467,9 @@ class StatementsTest {
             assertEquals("ABC", call.getString(1));
             assertFalse(call.wasNull());
             fails("07009", () -> call.getString(2));
+            call.registerOutParameter(1, JDBCType.VARCHAR);
+            call.registerOutParameter("any", JDBCType.VARCHAR, 0);
+            fails("HY009", () -> call.setObject((String) null, "abc", JDBCType.VARCHAR));
         }
         try (CallableStatement call = connection.prepareCall("{call power(?, 2)}")) {
             call.setInt(1, 3);
@@ -516,6 +556,79 @@ class StatementsTest {
         }
     }
 
+    /** A field of a structure, and what WITH calls like a table, are not the table's own columns. */
+    @Test
+    void onlyTheTablesOwnColumnsCanBeChanged() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, s STRUCT(a INTEGER, b VARCHAR))",
+                "INSERT INTO t VALUES (1, 'x', {'a': 2, 'b': 'y'})");
+        for (String sql : List.of("SELECT a, s.b FROM t", "SELECT s.a, b FROM t", "SELECT a, t.s.b FROM t AS t",
+                "WITH t (a, b) AS (VALUES (1, 'z')) SELECT a, b FROM t")) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(sql)) {
+                assertEquals(ResultSet.CONCUR_READ_ONLY, rows.getConcurrency(), sql);
+            }
+        }
+        for (String sql : List.of("SELECT a, b FROM t x", "SELECT x.a, x.b FROM main.t AS x WHERE x.a = 1",
+                "SELECT t.a, main.t.b FROM main.t LIMIT 1")) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(sql)) {
+                assertEquals(ResultSet.CONCUR_UPDATABLE, rows.getConcurrency(), sql);
+                assertTrue(rows.next());
+                rows.updateString("b", sql);
+                rows.updateRow();
+            }
+            assertEquals(sql, query(connection, "SELECT b FROM t"));
+        }
+    }
+
+    /** A java.sql.Time has no microseconds, and a java.sql.Timestamp no time that the JVM's zone skips. */
+    @Test
+    void keysAreFoundAgainAsTheyAre() throws SQLException {
+        TimeZone before = TimeZone.getDefault();
+        TimeZone.setDefault(TimeZone.getTimeZone("Europe/Berlin"));
+        try {
+            for (String key : List.of("TIME '01:02:03.000456'", "TIMESTAMP '2026-03-29 02:30:00'", "DATE '1500-02-28'",
+                    "TIMESTAMPTZ '2026-03-29 00:30:00.000001+00'", "0.1::DOUBLE", "0.1::REAL", "1.10::DECIMAL(9,2)",
+                    "18446744073709551615::UBIGINT", "'\\x00ff'::BLOB", "true")) {
+                run(connection, "CREATE TABLE t AS SELECT " + key + " AS k, 1 AS v", "ALTER TABLE t ADD PRIMARY KEY (k)");
+                try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                        ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery("SELECT k, v FROM t")) {
+                    assertTrue(rows.next());
+                    rows.updateInt("v", 2);
+                    rows.updateRow();
+                    assertEquals("2", query(connection, "SELECT v FROM t"), key);
+                    rows.deleteRow();
+                    assertEquals("", query(connection, "SELECT v FROM t"), key);
+                }
+                run(connection, "DROP TABLE t");
+            }
+        } finally {
+            TimeZone.setDefault(before);
+        }
+    }
+
+    @Test
+    void theRowToInsertIsNoRowOfTheResult() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)");
+        try (Statement statement = connection.createStatement(ResultSet.TYPE_SCROLL_INSENSITIVE,
+                ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery("SELECT a FROM t")) {
+            assertTrue(rows.next());
+            fails("24000", rows::insertRow);
+            rows.moveToInsertRow();
+            fails("24000", rows::updateRow);
+            fails("24000", rows::deleteRow);
+            fails("24000", rows::refreshRow);
+            fails("24000", rows::cancelRowUpdates);
+            rows.updateInt(1, 2);
+            rows.insertRow();
+            rows.moveToCurrentRow();
+            rows.refreshRow();
+            assertEquals(1, rows.getInt(1));
+            fails("HY024", () -> rows.setFetchDirection(7));
+        }
+        assertEquals("1;2", query(connection, "SELECT a FROM t ORDER BY a"));
+    }
+
     @Test
     void textsOfABatchKeepTheirResultsApart() throws SQLException {
         run(connection, "CREATE TABLE t (a INTEGER)");
@@ -564,6 +677,19 @@ class StatementsTest {
         assertSame(statement, rows.getStatement());
         rows.close();
         assertTrue(statement.isClosed());
+        Statement several = connection.createStatement();
+        several.closeOnCompletion();
+        several.execute("SELECT 1; SELECT 2");
+        ResultSet first = several.getResultSet();
+        assertTrue(several.getMoreResults(Statement.KEEP_CURRENT_RESULT));
+        several.getResultSet().close();
+        assertTrue(first.next());
+        assertEquals(1, first.getInt(1));
+        first.close();
+        assertTrue(several.isClosed());
+        try (Statement open = connection.createStatement()) {
+            fails("HY024", () -> open.getMoreResults(9));
+        }
     }
 
     @Test

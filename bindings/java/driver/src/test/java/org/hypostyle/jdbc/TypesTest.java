@@ -194,6 +194,105 @@ class TypesTest {
         }
     }
 
+    /** A java.sql.Timestamp is a point in time where a TIMESTAMPTZ is wanted, whatever zone the JVM has. */
+    @ParameterizedTest
+    @MethodSource("urls")
+    void momentsStayMoments(String url) throws Exception {
+        Instant noon = Instant.parse("2026-07-01T12:00:00Z");
+        Timestamp moment = Timestamp.from(noon);
+        TimeZone before = TimeZone.getDefault();
+        try (Connection connection = DriverManager.getConnection(url); Statement statement = connection.createStatement()) {
+            for (String zone : List.of("Asia/Kathmandu", "America/New_York", "UTC")) {
+                TimeZone.setDefault(TimeZone.getTimeZone(zone));
+                Date day = Date.valueOf("2026-07-01");
+                statement.execute("CREATE TEMP TABLE moments (n INTEGER, p TIMESTAMPTZ, l TIMESTAMP)");
+                try (PreparedStatement insert = connection.prepareStatement("INSERT INTO moments VALUES (?, ?, ?)")) {
+                    for (int row = 0; row < 3; row++) {
+                        insert.setInt(1, row);
+                        insert.setTimestamp(2, moment);
+                        insert.setTimestamp(3, moment);
+                        insert.addBatch();
+                    }
+                    insert.executeBatch();
+                    insert.setInt(1, 3);
+                    insert.setTimestamp(2, moment, Calendar.getInstance(TimeZone.getTimeZone("Asia/Tokyo")));
+                    insert.executeUpdate();
+                    insert.setDate(2, day);
+                    insert.setInt(1, 4);
+                    insert.executeUpdate();
+                }
+                try (Appender rows = connection.unwrap(HypostyleConnection.class).createAppender("moments")) {
+                    rows.append(5, moment, moment);
+                    rows.finish();
+                }
+                try (PreparedStatement query = connection.prepareStatement("SELECT * FROM moments WHERE p = ?::TIMESTAMPTZ")) {
+                    query.setObject(1, moment);
+                    try (ResultSet rows = query.executeQuery()) {
+                        for (int row = 0; row < 5; row++) {
+                            assertTrue(rows.next(), zone);
+                            assertEquals(moment, rows.getTimestamp("p"), zone);
+                            assertEquals(moment, rows.getTimestamp("l"), zone);
+                            assertEquals("2026-07-01 12:00:00+00", rows.getString("p"), zone);
+                            LocalDateTime shown = noon.atZone(TimeZone.getDefault().toZoneId()).toLocalDateTime();
+                            assertEquals(shown, rows.getObject("p", LocalDateTime.class), zone);
+                            assertEquals(shown.toLocalDate(), rows.getObject("p", LocalDate.class), zone);
+                            assertEquals(shown.toLocalTime(), rows.getObject("p", LocalTime.class), zone);
+                        }
+                        assertFalse(rows.next());
+                    }
+                }
+                try (ResultSet rows = statement.executeQuery("SELECT p FROM moments WHERE n = 4")) {
+                    assertTrue(rows.next());
+                    assertEquals(day, rows.getDate(1), zone);
+                }
+                statement.execute("DROP TABLE moments");
+                try (PreparedStatement query = connection.prepareStatement("SELECT ?, ?::TIMESTAMPTZ[]")) {
+                    query.setObject(1, moment, java.sql.Types.TIMESTAMP_WITH_TIMEZONE);
+                    query.setObject(2, List.of(moment));
+                    try (ResultSet rows = query.executeQuery()) {
+                        assertEquals("2026-07-01 12:00:00+00,['2026-07-01 12:00:00+00']", Databases.rows(rows), zone);
+                    }
+                }
+            }
+        } finally {
+            TimeZone.setDefault(before);
+        }
+    }
+
+    /** A few characters may stand for a number that fills all memory when its digits are written out. */
+    @Test
+    void textsOfNumbersWithManyDigits() throws Exception {
+        try (Connection connection = Databases.memory();
+                PreparedStatement statement = connection.prepareStatement("SELECT ?::VARCHAR")) {
+            for (String text : List.of("1e999999999", "-1e200000000", "7e131073", "9".repeat(500_000))) {
+                statement.setString(1, text);
+                try (ResultSet rows = statement.executeQuery()) {
+                    assertTrue(rows.next());
+                    String state = text.length() > 100 ? "22018" : "22003";
+                    Databases.fails(state, () -> rows.getLong(1));
+                    Databases.fails(state, () -> rows.getInt(1));
+                    Databases.fails(state, () -> rows.getObject(1, BigInteger.class));
+                    Databases.fails(state, () -> scaled(rows));
+                }
+                for (int type : new int[] {java.sql.Types.BIGINT, java.sql.Types.SMALLINT, java.sql.Types.NUMERIC}) {
+                    assertTrue(Databases.anyFailure(() -> statement.setObject(1, text, type)).startsWith("22"), text);
+                }
+            }
+            Databases.fails("22003", () -> statement.setObject(1, new BigDecimal("1e999999999"), java.sql.Types.VARCHAR));
+            statement.setString(1, "1e-999999999");
+            try (ResultSet rows = statement.executeQuery()) {
+                assertTrue(rows.next());
+                assertEquals(0, rows.getLong(1));
+                assertEquals(BigInteger.ZERO, rows.getObject(1, BigInteger.class));
+            }
+        }
+    }
+
+    @SuppressWarnings("deprecation")
+    private static BigDecimal scaled(ResultSet rows) throws SQLException {
+        return rows.getBigDecimal(1, 2);
+    }
+
     @Test
     void nestedValues() throws Exception {
         try (Connection connection = Databases.memory(); Statement statement = connection.createStatement();
