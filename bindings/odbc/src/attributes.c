@@ -163,7 +163,7 @@ static SQLRETURN set_descriptor(statement *s, SQLHDESC value, descriptor **place
 }
 
 static SQLRETURN set_array_size(statement *s, descriptor *d, SQLULEN size) {
-  if (size < 1 || size > SIZE_MAX / 64)
+  if (size < 1 || size > ARRAY_MAX)
     return fail(s, "HY024", "an array cannot have %lu rows", (unsigned long)size);
   d->array_size = size;
   return SQL_SUCCESS;

@@ -22,6 +22,9 @@
 #define DRIVER_VERSION "00.01.0000"
 #define DRIVER_FILE "libhypostyleodbc.so"
 
+/* So many rows an array may have: the sum of two positions among them is no overflow. */
+#define ARRAY_MAX (INT64_MAX / 64)
+
 /* ---- Handles (handles.c) ---- */
 
 typedef enum {

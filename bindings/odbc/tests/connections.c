@@ -173,6 +173,11 @@ static void information(void) {
   CHECK((bits & SQL_TXN_REPEATABLE_READ) && !(bits & SQL_TXN_SERIALIZABLE));
   OK_DBC(SQLGetInfoW(dbc, SQL_CURSOR_COMMIT_BEHAVIOR, &small, 0, NULL));
   CHECK(small == SQL_CB_PRESERVE);
+  for (SQLUSMALLINT what = SQL_ASYNC_DBC_FUNCTIONS; what <= SQL_ASYNC_NOTIFICATION; what++) {
+    bits = 7;
+    OK_DBC(SQLGetInfoW(dbc, what, &bits, 0, NULL));
+    CHECK(bits == 0);
+  }
   OK_DBC(SQLGetInfoW(dbc, SQL_DRIVER_ODBC_VER, text, sizeof text, &length));
   CHECK(strcmp(narrow(text), "03.80") == 0);
   REFUSED_DBC(SQLGetInfoW(dbc, 64999, text, sizeof text, &length), "HY096");
@@ -266,7 +271,8 @@ static void escapes(void) {
       {"{fn CONVERT({d '2020-01-01'}, SQL_VARCHAR)}", "2020-01-01"},
       {"{guid '00112233-4455-6677-8899-aabbccddeeff'}", "00112233-4455-6677-8899-aabbccddeeff"},
       {"{interval '3' day}", "3 days"},
-      {"{interval -'3' day}", NULL},
+      {"{interval -'3' day}", "-3 days"},
+      {"{INTERVAL + '1' month} + {interval -'3' day}", "1 mon -3 days"},
       {"'a%' LIKE 'a!%' {escape '!'}", "1"},
       {"'{fn UCASE(x)}'", "{fn UCASE(x)}"},
       {"1 /* {d 'x'} */", "1"},
