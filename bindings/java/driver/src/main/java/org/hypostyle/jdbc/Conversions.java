@@ -28,6 +28,7 @@ import java.time.ZoneId;
 import java.time.ZonedDateTime;
 import java.util.Arrays;
 import java.util.Calendar;
+import java.util.GregorianCalendar;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -37,6 +38,8 @@ import java.util.UUID;
 final class Conversions {
     /** So many digits a number may have before the point and behind it: to write out more takes all memory. */
     private static final int DIGITS_MOST = 131_072;
+    /** The milliseconds of a moment soon after the year 1 has begun in any zone and calendar. */
+    private static final long EARLY = -62_100_000_000_000L;
     private static final Map<Class<?>, ValueReader> READERS = new HashMap<>();
 
     private Conversions() {}
@@ -204,6 +207,36 @@ final class Conversions {
         return new Timestamp(time.getTime()).toLocalDateTime().toLocalTime();
     }
 
+    /** Returns the day that a date shows; {@code toLocalDate} forgets that a year is before Christ. */
+    static LocalDate localDate(Date date) throws SQLException {
+        try {
+            return date.getTime() < EARLY ? early(date).toLocalDate() : date.toLocalDate();
+        } catch (DateTimeException error) {
+            throw notGregorian(date, error);
+        }
+    }
+
+    static LocalDateTime localDateTime(Timestamp point) throws SQLException {
+        try {
+            return point.getTime() < EARLY ? early(point).withNano(point.getNanos()) : point.toLocalDateTime();
+        } catch (DateTimeException error) {
+            throw notGregorian(point, error);
+        }
+    }
+
+    private static LocalDateTime early(java.util.Date moment) {
+        GregorianCalendar shown = new GregorianCalendar();
+        shown.setTime(moment);
+        int year = shown.get(Calendar.YEAR);
+        return LocalDateTime.of(shown.get(Calendar.ERA) == GregorianCalendar.BC ? 1 - year : year,
+                shown.get(Calendar.MONTH) + 1, shown.get(Calendar.DAY_OF_MONTH), shown.get(Calendar.HOUR_OF_DAY),
+                shown.get(Calendar.MINUTE), shown.get(Calendar.SECOND));
+    }
+
+    private static SQLException notGregorian(java.util.Date moment, DateTimeException error) {
+        return Errors.refused("22008", "the day of " + moment + " is one of the Julian calendar alone", error);
+    }
+
     /** Returns what a clock of the calendar's zone shows at a moment. */
     static LocalDateTime localDateTime(java.util.Date moment, Calendar calendar) {
         LocalDateTime point = Instant.ofEpochMilli(moment.getTime()).atZone(zone(calendar)).toLocalDateTime();
@@ -276,14 +309,17 @@ final class Conversions {
         }
     }
 
-    /** Reads a date, or a date and a time with a blank or a T between. */
+    /** Reads a date, or a date and a time with a blank or a T between, also with an offset from UTC. */
     static LocalDateTime parseTimestamp(String text) {
         String stripped = text.strip();
         int time = Math.max(stripped.indexOf(' '), stripped.indexOf('T'));
         if (time < 0) {
             return LocalDate.parse(stripped).atStartOfDay();
         }
-        return LocalDateTime.parse(stripped.substring(0, time) + 'T' + stripped.substring(time + 1));
+        String point = stripped.substring(0, time) + 'T' + stripped.substring(time + 1);
+        boolean hasOffset = point.endsWith("Z") || point.indexOf('+', time) > 0 || point.indexOf('-', time) > 0;
+        return !hasOffset ? LocalDateTime.parse(point)
+                : OffsetDateTime.parse(point).atZoneSameInstant(ZoneId.systemDefault()).toLocalDateTime();
     }
 
     /** Returns the days since 1970 of a date, which a DATE has to hold. */

@@ -37,6 +37,17 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             + "specific_name, routine_name, description, function_type FROM information_schema.routines "
             + "WHERE routine_type = 'FUNCTION') r";
 
+    /** The columns of tables and views, and of materialized views, which information_schema has not, by their types' names. */
+    private static final String FORMATTED = "replace(replace(replace(replace(replace(replace(replace("
+            + "format_type(a.atttypid, a.atttypmod), 'character varying', 'VARCHAR'), 'double precision', 'DOUBLE'), "
+            + "'real', 'FLOAT'), 'numeric', 'DECIMAL'), 'bytea', 'BLOB'), ' without time zone', ''), 'json', 'JSON')";
+    private static final String ALL_COLUMNS = "(SELECT table_catalog, table_schema, table_name, column_name, column_type, "
+            + "is_nullable, column_comment, column_default, ordinal_position, is_identity, is_generated, "
+            + "generation_expression FROM information_schema.columns UNION ALL SELECT current_database(), n.nspname, "
+            + "m.relname, a.attname, upper(" + FORMATTED + "), 'YES', col_description(m.oid, a.attnum), NULL, a.attnum, "
+            + "'NO', 'NEVER', NULL FROM pg_catalog.pg_class m JOIN pg_catalog.pg_namespace n ON n.oid = m.relnamespace "
+            + "JOIN pg_catalog.pg_attribute a ON a.attrelid = m.oid AND a.attnum > 0 WHERE m.relkind = 'm') AS told";
+
     private final HypostyleConnection connection;
 
     HypostyleDatabaseMetaData(HypostyleConnection connection) {
@@ -393,7 +404,7 @@ final class HypostyleDatabaseMetaData extends Capabilities {
                 + "IS_AUTOINCREMENT VARCHAR, IS_GENERATEDCOLUMN VARCHAR");
         try (ResultSet rows = new Query("SELECT table_catalog, table_schema, table_name, column_name, column_type, "
                 + "is_nullable, column_comment, column_default, ordinal_position, is_identity, is_generated, "
-                + "generation_expression FROM information_schema.columns").equal("table_catalog", catalog)
+                + "generation_expression FROM " + ALL_COLUMNS).equal("table_catalog", catalog)
                 .like("table_schema", schemaPattern).like("table_name", tableNamePattern)
                 .like("column_name", columnNamePattern)
                 .run(" ORDER BY table_catalog, table_schema, table_name, ordinal_position")) {

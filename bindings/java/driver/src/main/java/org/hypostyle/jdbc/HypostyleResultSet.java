@@ -300,9 +300,15 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
         return getString(column);
     }
 
+    /** Reads a value; a struct is what the connection's type map has for it. */
     @Override
     public Object getObject(int column) throws SQLException {
-        return read(column, Column::getObject);
+        Object value = read(column, Column::getObject);
+        if (!(value instanceof HypostyleStruct struct) || statement == null) {
+            return value;
+        }
+        Class<?> type = statement.connection.getTypeMap().get(field(column).typeName);
+        return type == null ? value : struct.as(type);
     }
 
     @Override
@@ -326,11 +332,14 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
     /** Reads a value as the class that a map has for its type's name; a struct may become an SQLData. */
     @Override
     public Object getObject(int column, Map<String, Class<?>> map) throws SQLException {
-        Class<?> type = map == null ? null : map.get(field(column).typeName);
-        if (type == null) {
+        if (map == null) {
             return getObject(column);
         }
-        Object value = getObject(column);
+        Class<?> type = map.get(field(column).typeName);
+        Object value = read(column, Column::getObject);
+        if (type == null) {
+            return value;
+        }
         return value instanceof HypostyleStruct struct ? struct.as(type) : getObject(column, type);
     }
 

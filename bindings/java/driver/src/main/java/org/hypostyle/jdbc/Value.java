@@ -174,7 +174,7 @@ final class Value {
         if (date == null) {
             return NULL;
         }
-        LocalDate day = calendar == null && date instanceof java.sql.Date plain ? plain.toLocalDate()
+        LocalDate day = calendar == null && date instanceof java.sql.Date plain ? Conversions.localDate(plain)
                 : Conversions.localDateTime(date, calendar).toLocalDate();
         return of(day).at(day.atStartOfDay(Conversions.zone(calendar)).toInstant());
     }
@@ -188,7 +188,8 @@ final class Value {
         if (point == null) {
             return NULL;
         }
-        LocalDateTime shown = calendar == null ? point.toLocalDateTime() : Conversions.localDateTime(point, calendar);
+        LocalDateTime shown = calendar == null ? Conversions.localDateTime(point)
+                : Conversions.localDateTime(point, calendar);
         return of(shown).at(point.toInstant());
     }
 

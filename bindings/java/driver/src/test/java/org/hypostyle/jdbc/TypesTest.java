@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.StringReader;
+import java.io.StringWriter;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.sql.Array;
@@ -15,7 +17,11 @@ import java.sql.Date;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.sql.SQLData;
 import java.sql.SQLException;
+import java.sql.SQLInput;
+import java.sql.SQLOutput;
+import java.sql.SQLXML;
 import java.sql.Statement;
 import java.sql.Struct;
 import java.sql.Time;
@@ -36,6 +42,18 @@ import java.util.Map;
 import java.util.TimeZone;
 import java.util.UUID;
 import java.util.stream.Stream;
+import javax.xml.transform.Result;
+import javax.xml.transform.Source;
+import javax.xml.transform.Transformer;
+import javax.xml.transform.TransformerFactory;
+import javax.xml.transform.dom.DOMResult;
+import javax.xml.transform.dom.DOMSource;
+import javax.xml.transform.sax.SAXResult;
+import javax.xml.transform.sax.SAXSource;
+import javax.xml.transform.stax.StAXResult;
+import javax.xml.transform.stax.StAXSource;
+import javax.xml.transform.stream.StreamResult;
+import javax.xml.transform.stream.StreamSource;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -285,6 +303,108 @@ class TypesTest {
                 assertEquals(0, rows.getLong(1));
                 assertEquals(BigInteger.ZERO, rows.getObject(1, BigInteger.class));
             }
+        }
+    }
+
+    /** Java's own conversions forget that a year is before Christ, and fail for days of the Julian calendar alone. */
+    @Test
+    void datesOfLongAgo() throws Exception {
+        try (Connection connection = Databases.memory(); Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT '0044-03-15 BC'::DATE, '0044-03-15 BC'::TIMESTAMP, "
+                        + "'0001-01-01'::DATE, '1582-10-04'::DATE");
+                PreparedStatement query = connection.prepareStatement("SELECT ?, ?, ?, ?")) {
+            assertTrue(rows.next());
+            query.setDate(1, rows.getDate(1));
+            query.setTimestamp(2, rows.getTimestamp(2));
+            query.setDate(3, rows.getDate(3));
+            query.setDate(4, rows.getDate(4));
+            try (ResultSet again = query.executeQuery()) {
+                assertEquals("0044-03-15 BC,0044-03-15 00:00:00 BC,0001-01-01,1582-10-04", Databases.rows(again));
+            }
+            Date julian = new Date(Date.valueOf("1500-02-28").getTime() + Duration.ofDays(1).toMillis());
+            Databases.fails("22008", () -> query.setDate(1, julian));
+        }
+    }
+
+    @Test
+    void textsWithOffsetsAreMoments() throws Exception {
+        try (Connection connection = Databases.memory(); Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT '2026-01-31 12:00:00+01', '2026-01-31T12:00:00Z', "
+                        + "'2026-01-31 12:00:00'")) {
+            assertTrue(rows.next());
+            assertEquals(Instant.parse("2026-01-31T11:00:00Z"), rows.getTimestamp(1).toInstant());
+            assertEquals(Instant.parse("2026-01-31T12:00:00Z"), rows.getTimestamp(2).toInstant());
+            assertEquals(Timestamp.valueOf("2026-01-31 12:00:00"), rows.getTimestamp(3));
+            assertEquals(Instant.parse("2026-01-31T11:00:00Z"), rows.getObject(1, Instant.class));
+        }
+    }
+
+    /** A pair that a struct becomes. */
+    public static final class Pair implements SQLData {
+        private long first;
+        private String second;
+
+        @Override
+        public String getSQLTypeName() {
+            return "STRUCT(a BIGINT, b VARCHAR)";
+        }
+
+        @Override
+        public void readSQL(SQLInput from, String typeName) throws SQLException {
+            first = from.readLong();
+            second = from.readString();
+        }
+
+        @Override
+        public void writeSQL(SQLOutput to) throws SQLException {
+            to.writeLong(first);
+            to.writeString(second);
+        }
+    }
+
+    @Test
+    void theTypeMapOfTheConnection() throws Exception {
+        try (Connection connection = Databases.memory(); Statement statement = connection.createStatement()) {
+            connection.setTypeMap(Map.of("STRUCT(a BIGINT, b VARCHAR)", Pair.class));
+            try (ResultSet rows = statement.executeQuery("SELECT {'a': 1, 'b': 'x'} AS s, {'a': 1} AS t")) {
+                assertTrue(rows.next());
+                Pair pair = (Pair) rows.getObject("s");
+                assertEquals(1, pair.first);
+                assertEquals("x", pair.second);
+                assertTrue(rows.getObject("t") instanceof Struct);
+                // A map of the call's own takes the place of the connection's.
+                assertTrue(rows.getObject("s", Map.of()) instanceof Struct);
+            }
+        }
+    }
+
+    @Test
+    void xmlInEachForm() throws Exception {
+        String text = "<a b=\"1\">t</a>";
+        try (Connection connection = Databases.memory();
+                PreparedStatement query = connection.prepareStatement("SELECT ?")) {
+            for (Class<? extends Result> form : List.of(DOMResult.class, SAXResult.class, StAXResult.class,
+                    StreamResult.class)) {
+                SQLXML xml = connection.createSQLXML();
+                Transformer transformer = TransformerFactory.newInstance().newTransformer();
+                transformer.transform(new StreamSource(new StringReader(text)), xml.setResult(form));
+                query.setSQLXML(1, xml);
+                try (ResultSet rows = query.executeQuery()) {
+                    assertTrue(rows.next());
+                    assertTrue(rows.getString(1).endsWith(text), rows.getString(1));
+                }
+            }
+            for (Class<? extends Source> form : List.of(DOMSource.class, SAXSource.class, StAXSource.class,
+                    StreamSource.class)) {
+                SQLXML xml = connection.createSQLXML();
+                xml.setString(text);
+                StringWriter copied = new StringWriter();
+                TransformerFactory.newInstance().newTransformer().transform(xml.getSource(form), new StreamResult(copied));
+                assertTrue(copied.toString().endsWith(text), copied.toString());
+            }
+            SQLXML evil = connection.createSQLXML();
+            evil.setString("<!DOCTYPE a [<!ENTITY e SYSTEM 'file:///etc/hostname'>]><a>&e;</a>");
+            Databases.fails("22000", () -> evil.getSource(DOMSource.class));
         }
     }
 
