@@ -453,7 +453,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         if (timeout < 0) {
             throw Errors.refused("HY024", "a timeout cannot be " + timeout);
         }
-        if (!session.isUsable()) {
+        if (!session.isUsable() || !session.isFreeWithin(timeout)) {
             return false;
         }
         try (HypostyleStatement statement = ownStatement()) {
@@ -473,7 +473,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         if (executor == null) {
             throw Errors.refused("HY009", "the executor is null");
         }
-        session.interrupt();
+        session.abort();
         executor.execute(() -> {
             try {
                 close();

@@ -21,6 +21,8 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
     private final int holdability;
     private volatile boolean isClosed;
     private volatile Watch running;
+    /** Cancelled while no call ran: the next rows of its result are refused. */
+    private volatile boolean isCancelled;
     private Outcome current = Outcome.NONE;
     private final Deque<Outcome> following = new ArrayDeque<>();
     /** Results that {@code getMoreResults(KEEP_CURRENT_RESULT)} has left open. */
@@ -119,6 +121,7 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
     /** Begins an execution: the results of the one before end. */
     final void begin() throws SQLException {
         check();
+        isCancelled = false;
         closeResults();
     }
 
@@ -430,6 +433,14 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         Watch watch = running;
         if (watch != null) {
             watch.interrupt();
+        } else {
+            isCancelled = true;
+        }
+    }
+
+    final void checkCancelled() throws SQLException {
+        if (isCancelled) {
+            throw Errors.cancelled();
         }
     }
 

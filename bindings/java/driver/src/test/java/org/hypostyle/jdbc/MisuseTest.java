@@ -145,8 +145,35 @@ class MisuseTest {
         assertFalse(runner.isAlive());
         assertEquals("57014", told.get().getSQLState());
         Connection aborted = Databases.memory();
-        aborted.abort(Runnable::run);
+        List<Runnable> later = new ArrayList<>();
+        aborted.abort(later::add);
+        // It counts as closed before the executor has closed it.
         assertTrue(aborted.isClosed());
+        assertFalse(aborted.isValid(1));
+        fails("08003", aborted::createStatement);
+        later.get(0).run();
+        assertTrue(aborted.isClosed());
+    }
+
+    /** Whoever asks whether a connection is valid waits no longer than he has said. */
+    @Test
+    void aBusyConnectionIsNotWaitedForForever() throws Exception {
+        Connection connection = Databases.memory();
+        Thread runner = new Thread(() -> {
+            try (Statement statement = connection.createStatement()) {
+                statement.executeQuery(Databases.ENDLESS);
+            } catch (SQLException error) {
+                // It is closed while it runs.
+            }
+        });
+        runner.start();
+        Thread.sleep(200);
+        long begun = System.nanoTime();
+        assertFalse(connection.isValid(1));
+        assertTrue(System.nanoTime() - begun < 10_000_000_000L);
+        connection.close();
+        runner.join(20_000);
+        assertFalse(runner.isAlive());
     }
 
     @Test

@@ -406,6 +406,20 @@ class StatementsTest {
             assertThrows(SQLTimeoutException.class, () -> statement.executeQuery(Databases.ENDLESS));
             assertEquals("1", Databases.rows(statement.executeQuery("SELECT 1")));
         }
+        try (Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT a + 1 FROM generate_series(1, 10000000) AS t (a)")) {
+            assertTrue(rows.next());
+            // No call runs, but the statement has rows to give.
+            statement.cancel();
+            fails("57014", () -> {
+                while (rows.next()) {
+                    rows.getLong(1);
+                }
+            });
+            assertEquals("1", Databases.rows(statement.executeQuery("SELECT 1")));
+            statement.cancel();
+            assertEquals("1", Databases.rows(statement.executeQuery("SELECT 1")));
+        }
         connection.setNetworkTimeout(Runnable::run, 100);
         assertEquals(100, connection.getNetworkTimeout());
         try (Statement statement = connection.createStatement()) {
