@@ -216,6 +216,31 @@ class MisuseTest {
         rows.getString(2);
     }
 
+    /** Rows of a table are read where its files are mapped: none of them is copied before. */
+    @Test
+    void columnsAreReadFromTheMapping() throws Exception {
+        Path database = Files.createTempDirectory(Databases.folder(), "mapped").resolve("test.hypo");
+        try (Connection connection = DriverManager.getConnection("jdbc:hypostyle:" + database);
+                Statement statement = connection.createStatement(ResultSet.TYPE_SCROLL_INSENSITIVE,
+                        ResultSet.CONCUR_READ_ONLY)) {
+            makeRows(connection, 1_000_000);
+            long before = mappings(database);
+            try (ResultSet rows = statement.executeQuery("SELECT * FROM t")) {
+                assertTrue(rows.last());
+                assertTrue(mappings(database) > before);
+                // Each place is as near as any other: walking there would take hours.
+                int place = 1;
+                long begun = System.nanoTime();
+                for (int round = 0; round < 20_000; round++) {
+                    place = (int) ((place * 7919L + 12_345) % 1_000_000) + 1;
+                    assertTrue(rows.absolute(place));
+                    assertEquals("row " + rows.getInt(1), rows.getString(2));
+                }
+                assertTrue(System.nanoTime() - begun < 20_000_000_000L);
+            }
+        }
+    }
+
     @Test
     void nothingLeaks() throws Exception {
         Path database = Files.createTempDirectory(Databases.folder(), "leaks").resolve("test.hypo");
