@@ -494,12 +494,18 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
 
     @Override
     public void setObject(int parameter, Object value) throws SQLException {
-        set(parameter, Value.of(value));
+        setObject(parameter, value, java.sql.Types.OTHER);
     }
 
     @Override
     public void setObject(int parameter, Object value, int jdbcType) throws SQLException {
-        set(parameter, Value.of(value, jdbcType, -1));
+        if (value instanceof InputStream stream) {
+            set(parameter, Value.of(Streams.bytes(stream, Streams.ALL)));
+        } else if (value instanceof Reader reader) {
+            set(parameter, Value.of(Streams.text(reader, Streams.ALL)));
+        } else {
+            set(parameter, Value.of(value, jdbcType, -1));
+        }
     }
 
     @Override

@@ -42,11 +42,12 @@ final class RowUpdates {
         // A query's own WITH may give a table's name to something else.
         boolean isPlain = isOne && select >= 0 && select < from && SqlText.find(sql.substring(0, select), "WITH", 0) < 0
                 && SqlText.arePlainColumns(sql, select + 6, from, name);
-        if (!isPlain || !haveColumns(connection.catalog().columns(name), fields)) {
+        Catalog.Table table = isPlain ? connection.catalog().table(name) : null;
+        if (table == null || !haveColumns(table.columns(), fields)) {
             return null;
         }
         List<Integer> key = new ArrayList<>();
-        for (String column : connection.catalog().primaryKey(name)) {
+        for (String column : connection.catalog().primaryKey(table)) {
             int found = 0;
             for (int index = 0; index < fields.length && found == 0; index++) {
                 found = fields[index].name.equals(column) ? index + 1 : 0;

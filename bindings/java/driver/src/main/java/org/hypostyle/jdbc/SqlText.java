@@ -166,10 +166,15 @@ final class SqlText {
         return next.isEmpty() || BEHIND_TABLES.contains(next.get(0)) ? null : next.get(0);
     }
 
+    /** Returns the place behind white space and comments. */
     private static int behindBlanks(String text, int from) {
         int at = from;
-        while (at < text.length() && Character.isWhitespace(text.charAt(at))) {
-            at++;
+        while (at < text.length()) {
+            boolean isComment = text.startsWith("--", at) || text.startsWith("/*", at);
+            if (!isComment && !Character.isWhitespace(text.charAt(at))) {
+                return at;
+            }
+            at = skip(text, at);
         }
         return at;
     }
@@ -231,9 +236,7 @@ final class SqlText {
         List<String> parts = new ArrayList<>();
         int at = from;
         while (true) {
-            while (at < sql.length() && Character.isWhitespace(sql.charAt(at))) {
-                at++;
-            }
+            at = behindBlanks(sql, at);
             if (at >= sql.length()) {
                 return parts;
             }

@@ -202,6 +202,32 @@ class StatementsTest {
         keysOfEachRowOfABatch();
     }
 
+    /** A temporary table comes before another one of its name; comments stand where white space may. */
+    @Test
+    void tablesAreFoundAsTheDatabaseFindsThem() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER)", "CREATE TABLE u (a INTEGER PRIMARY KEY, b INTEGER)",
+                "CREATE TEMP TABLE u (a INTEGER, b INTEGER PRIMARY KEY)", "CREATE TEMP TABLE v (a INTEGER, b INTEGER)",
+                "CREATE TABLE v (a INTEGER PRIMARY KEY, b INTEGER)");
+        try (Statement statement = connection.createStatement()) {
+            statement.executeUpdate("/* INTO x */ INSERT /* t */ INTO -- here\n t VALUES (1, 2) -- end",
+                    Statement.RETURN_GENERATED_KEYS);
+            assertEquals("1", Databases.rows(statement.getGeneratedKeys()));
+            statement.executeUpdate("INSERT INTO u VALUES (3, 4)", Statement.RETURN_GENERATED_KEYS);
+            assertEquals("4", Databases.rows(statement.getGeneratedKeys()));
+            statement.executeUpdate("INSERT INTO main.u VALUES (3, 4)", Statement.RETURN_GENERATED_KEYS);
+            assertEquals("3", Databases.rows(statement.getGeneratedKeys()));
+        }
+        Map<String, Integer> queries = Map.of("SELECT a, b FROM u", ResultSet.CONCUR_UPDATABLE,
+                "SELECT a, b FROM v", ResultSet.CONCUR_READ_ONLY, "SELECT a, b FROM main.v", ResultSet.CONCUR_UPDATABLE,
+                "SELECT a /* x */, b -- y\n FROM /* z */ t", ResultSet.CONCUR_UPDATABLE);
+        for (Map.Entry<String, Integer> query : queries.entrySet()) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(query.getKey())) {
+                assertEquals(query.getValue(), rows.getConcurrency(), query.getKey());
+            }
+        }
+    }
+
     /** Whether the rows go as columns or one by one, and whatever the statement does with them. */
     private void keysOfEachRowOfABatch() throws SQLException {
         int count = 10_000;
@@ -502,6 +528,10 @@ class StatementsTest {
             insert.setCharacterStream(2, new StringReader("Ärger"), 3);
             insert.executeUpdate();
             fails("22026", () -> insert.setCharacterStream(2, new StringReader("a"), 3));
+            insert.setObject(1, new ByteArrayInputStream(new byte[] {7}), Types.BLOB);
+            insert.setObject(2, new StringReader("read"));
+            insert.executeUpdate();
+            run(connection, "DELETE FROM t WHERE b = '\\x07'::BLOB AND c = 'read'");
             Blob blob = connection.createBlob();
             blob.setBytes(1, new byte[] {1, 2, 3});
             Clob clob = connection.createClob();
