@@ -78,7 +78,7 @@ public final class Appender implements AutoCloseable {
             return value;
         }
         if (columns == null) {
-            String name = Catalog.quoted(SqlText.name(table, 0));
+            String name = Catalog.quoted(SqlText.parts(table));
             long prepared = Native.prepare(connection, Native.utf8("SELECT * FROM " + name));
             try {
                 columns = Field.ofStatement(Native.describeStatement(prepared));

@@ -231,6 +231,29 @@ final class SqlText {
         return name(sql, at);
     }
 
+    /** Splits a name that is no SQL: its parts are between dots, and quotes keep a dot. */
+    static List<String> parts(String name) {
+        List<String> parts = new ArrayList<>();
+        StringBuilder part = new StringBuilder();
+        boolean isInside = false;
+        for (int at = 0; at < name.length(); at++) {
+            char character = name.charAt(at);
+            if (character == '"' && isInside && name.startsWith("\"\"", at)) {
+                part.append(character);
+                at++;
+            } else if (character == '"') {
+                isInside = !isInside;
+            } else if (character == '.' && !isInside) {
+                parts.add(part.toString());
+                part.setLength(0);
+            } else {
+                part.append(character);
+            }
+        }
+        parts.add(part.toString());
+        return parts;
+    }
+
     /** Reads a name of one or more parts, as the database reads it; none if there is none. */
     static List<String> name(String sql, int from) {
         List<String> parts = new ArrayList<>();

@@ -756,5 +756,14 @@ class StatementsTest {
         }
         assertEquals("1000,500,1250.00", query(connection, "SELECT count(*), count(b), sum(c) FROM t"));
         fails("42P01", () -> ours.createAppender("nothing"));
+        // A name is no SQL.
+        run(connection, "CREATE TABLE \"My Table\" (a TIMESTAMPTZ)");
+        try (Appender rows = ours.createAppender("main.My Table")) {
+            rows.append(new java.sql.Timestamp(0));
+            assertEquals(1, rows.finish());
+        }
+        assertEquals("1970-01-01 00:00:00+00", query(connection, "SELECT a FROM \"My Table\""));
+        fails("42P01", () -> ours.createAppender("t; DROP TABLE t"));
+        fails("42P01", () -> ours.createAppender("t AS a, t AS b"));
     }
 }
