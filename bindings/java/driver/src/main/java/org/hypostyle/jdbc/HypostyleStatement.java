@@ -68,8 +68,9 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         running = watch;
         try {
             return session().call(watch, work);
-        } catch (java.sql.SQLTimeoutException error) {
-            if (isNetwork) {
+        } catch (SQLException error) {
+            // Whether the server has ended the statement, or has not answered at all.
+            if (isNetwork && watch.hasExpired()) {
                 session().close();
                 throw Errors.aborted(error);
             }
