@@ -90,7 +90,7 @@ final class HypostyleBlob implements Blob {
     @Override
     public long position(Blob pattern, long start) throws SQLException {
         checkGiven(pattern);
-        return position(pattern.getBytes(1, Math.toIntExact(pattern.length())), start);
+        return position(pattern.getBytes(1, Streams.limit(pattern.length())), start);
     }
 
     @Override

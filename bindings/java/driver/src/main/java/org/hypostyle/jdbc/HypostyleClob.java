@@ -67,7 +67,7 @@ final class HypostyleClob implements NClob {
     @Override
     public long position(Clob wanted, long start) throws SQLException {
         HypostyleBlob.checkGiven(wanted);
-        return position(wanted.getSubString(1, Math.toIntExact(wanted.length())), start);
+        return position(wanted.getSubString(1, Streams.limit(wanted.length())), start);
     }
 
     @Override

@@ -31,6 +31,10 @@ import java.util.List;
 class HypostylePreparedStatement extends HypostyleStatement implements PreparedStatement {
     /** How many rows of a batch are bound at once. */
     private static final int PIECE = 65_536;
+    /** And how many bytes of texts: a column of a piece is one array. */
+    private static final long PIECE_BYTES = 32L << 20;
+    /** Rows whose keys are wanted are one piece, up to so many bytes; beyond, they go one by one. */
+    private static final long KEYS_BYTES = 512L << 20;
 
     private final String sql;
     private final int kind;
@@ -263,9 +267,13 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
 
     /** Inserts rows in few statements; returns false, and does nothing, if their types do not allow it. */
     private boolean insert(List<Value[]> all, long[] counts, int[] done) throws SQLException {
-        int piece = wantsKeys ? all.size() : PIECE;
-        for (int from = 0; from < all.size(); from += piece) {
-            List<Value[]> part = all.subList(from, Math.min(all.size(), from + piece));
+        if (wantsKeys && pieceEnd(all, 0, all.size(), KEYS_BYTES) < all.size()) {
+            return false;
+        }
+        int end;
+        for (int from = 0; from < all.size(); from = end) {
+            end = wantsKeys ? all.size() : pieceEnd(all, from, PIECE, PIECE_BYTES);
+            List<Value[]> part = all.subList(from, end);
             if (values.length == 0 || !ParameterRows.bind(handle(), placed(part))) {
                 if (from > 0) {
                     runEach(part, counts, done);
@@ -284,6 +292,19 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
             done[0] = from + part.size();
         }
         return true;
+    }
+
+    /** Returns the place behind the rows of a piece: at least one, at most so many, and with so many bytes. */
+    private static int pieceEnd(List<Value[]> all, int from, int mostRows, long mostBytes) {
+        long bytes = 0;
+        int end = from;
+        while (end < all.size() && end - from < mostRows && (end == from || bytes < mostBytes)) {
+            for (Value value : all.get(end)) {
+                bytes += value.size();
+            }
+            end++;
+        }
+        return end;
     }
 
     /** Runs the statement for each row; the keys of all of them are those of the batch. */

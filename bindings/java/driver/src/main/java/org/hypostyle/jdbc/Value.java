@@ -84,6 +84,11 @@ final class Value {
         return new Value(type, scale, integer, high, number, bytes, moments);
     }
 
+    /** Returns about how many bytes the value has. */
+    long size() {
+        return bytes != null ? bytes.length : elements == null ? 16 : Arrays.stream(elements).mapToLong(Value::size).sum();
+    }
+
     static Value of(boolean value) {
         return integer(SqlType.BOOLEAN, value ? 1 : 0);
     }
@@ -298,11 +303,15 @@ final class Value {
         if (value instanceof Interval interval) {
             return of(interval);
         }
-        if (value instanceof Duration duration) {
-            return of(Interval.of(duration));
-        }
-        if (value instanceof Period period) {
-            return of(Interval.of(period));
+        try {
+            if (value instanceof Duration duration) {
+                return of(Interval.of(duration));
+            }
+            if (value instanceof Period period) {
+                return of(Interval.of(period));
+            }
+        } catch (ArithmeticException error) {
+            throw Errors.refused("22015", "the interval " + value + " is out of range", error);
         }
         if (value instanceof Array array) {
             return list(boxed(array.getArray()));
@@ -314,10 +323,10 @@ final class Value {
             return list(boxed(value));
         }
         if (value instanceof Clob clob) {
-            return of(clob.getSubString(1, Math.toIntExact(clob.length())));
+            return of(clob.getSubString(1, Streams.limit(clob.length())));
         }
         if (value instanceof Blob blob) {
-            return of(blob.getBytes(1, Math.toIntExact(blob.length())));
+            return of(blob.getBytes(1, Streams.limit(blob.length())));
         }
         return value instanceof SQLXML xml ? of(xml.getString()) : null;
     }

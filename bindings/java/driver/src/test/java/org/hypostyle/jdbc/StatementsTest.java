@@ -131,6 +131,8 @@ class StatementsTest {
             fails("HY010", () -> insert.executeUpdate("SELECT 1"));
             fails("22018", () -> insert.setObject(1, new Object()));
             fails("22003", () -> insert.setObject(1, 1L << 40, Types.INTEGER));
+            fails("22015", () -> insert.setObject(1, java.time.Period.of(Integer.MAX_VALUE, 0, 0)));
+            fails("22015", () -> insert.setObject(1, java.time.Duration.ofDays(1 << 20)));
         }
         assertEquals("1,b,[1, NULL, 3],2026-01-31;2,b,[1, NULL, 3],2026-01-31", query(connection, "SELECT * FROM t"));
         try (PreparedStatement statement = connection.prepareStatement("SELECT $2::INTEGER - $1::INTEGER")) {
@@ -317,6 +319,31 @@ class StatementsTest {
             BatchUpdateException error = assertThrows(BatchUpdateException.class, statement::executeBatch);
             assertEquals("42P01", error.getSQLState());
             assertArrayEquals(new int[] {1}, error.getUpdateCounts());
+        }
+    }
+
+    /** A column of a piece is one array, so that rows with long texts go in more pieces; a failure undoes all of them. */
+    @Test
+    void batchesOfLongTexts() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR)");
+        String text = "x".repeat(4 << 20);
+        try (PreparedStatement insert = connection.prepareStatement("INSERT INTO t VALUES (?, ?)")) {
+            for (int row = 0; row < 20; row++) {
+                insert.setInt(1, row);
+                insert.setString(2, row % 5 == 0 ? null : text);
+                insert.addBatch();
+            }
+            int[] counts = insert.executeBatch();
+            assertEquals(20, java.util.Arrays.stream(counts).sum());
+            assertEquals("20,16," + (16L << 22), query(connection, "SELECT count(*), count(b), sum(length(b)) FROM t"));
+            for (int row = 30; row < 50; row++) {
+                insert.setInt(1, row == 49 ? 0 : row);
+                insert.setString(2, text);
+                insert.addBatch();
+            }
+            BatchUpdateException error = assertThrows(BatchUpdateException.class, insert::executeBatch);
+            assertEquals("23505", error.getSQLState());
+            assertEquals("20", query(connection, "SELECT count(*) FROM t"));
         }
     }
 
