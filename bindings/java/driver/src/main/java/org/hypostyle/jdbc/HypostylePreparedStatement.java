@@ -515,7 +515,11 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
 
     @Override
     public void setObject(int parameter, Object value) throws SQLException {
-        setObject(parameter, value, java.sql.Types.OTHER);
+        if (value instanceof InputStream || value instanceof Reader) {
+            setObject(parameter, value, java.sql.Types.OTHER);
+        } else {
+            set(parameter, Value.of(value));
+        }
     }
 
     @Override
