@@ -27,7 +27,7 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-const SCALAR: [(&str, &[&str]); 8] = [
+const SCALAR: [(&str, &[&str]); 9] = [
     ("octet_length", &["strlen"]),
     ("make_array", &["list_value", "list_pack"]),
     ("starts_with", &["prefix"]),
@@ -35,12 +35,13 @@ const SCALAR: [(&str, &[&str]); 8] = [
     ("signum", &["sign"]),
     ("regexp_like", &["regexp_matches"]),
     ("date_part", &["datepart"]),
-    ("uuid", &["gen_random_uuid"]),
+    ("uuid", &["gen_random_uuid", "uuidv4"]),
+    ("arrays_zip", &["array_zip"]),
 ];
 
 const AGGREGATE: [(&str, &[&str]); 5] = [
     ("array_agg", &["list"]),
-    ("first_value", &["first"]),
+    ("first_value", &["first", "arbitrary"]),
     ("last_value", &["last"]),
     ("approx_distinct", &["approx_count_distinct"]),
     ("approx_percentile_cont", &["approx_quantile"]),

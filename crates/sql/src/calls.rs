@@ -84,8 +84,15 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
             Some(call("computed_part", vec![(*part).clone(), (*of).clone()]))
         }
         ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
-        ("list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate", [list, what, more @ ..]) => {
-            of_elements(text_of(what)?, list, more)
+        (
+            "aggregate" | "list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate",
+            [list, what, more @ ..],
+        ) => of_elements(text_of(what)?, list, more),
+        // The pattern may come first, as in DuckDB.
+        ("strftime", [pattern, of])
+            if text_of(pattern).is_some_and(|text| text.contains('%')) && text_of(of).is_none() =>
+        {
+            Some(call("strftime", vec![(*of).clone(), (*pattern).clone()]))
         }
         _ => None,
     }

@@ -199,7 +199,7 @@ fn has_names(array: &Array) -> bool {
 }
 
 /// Functions that give something else each time.
-const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
+const VOLATILE: [&str; 5] = ["random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"];
 
 fn is_call_of(expr: &Expr, name: &str) -> bool {
     let Expr::Function(function) = expr else { return false };

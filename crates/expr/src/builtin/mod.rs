@@ -11,6 +11,7 @@ pub(crate) mod each;
 pub(crate) mod element;
 pub(crate) mod elements;
 mod glob;
+pub(crate) mod identifiers;
 mod justify;
 mod kept;
 mod list;
@@ -24,6 +25,7 @@ pub(crate) mod of_list;
 pub(crate) mod ordered;
 pub(crate) mod reduce;
 pub(crate) mod sleep;
+mod special;
 mod strftime;
 mod strptime;
 pub(crate) mod structure;
@@ -225,16 +227,18 @@ fn refused(message: impl Into<String>) -> DataFusionError {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 13] = [
+    let tables: [&'static [Described]; 15] = [
         age::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
         distance::FUNCTIONS,
         glob::FUNCTIONS,
+        identifiers::FUNCTIONS,
         justify::FUNCTIONS,
         list::FUNCTIONS,
         matches::FUNCTIONS,
         number::FUNCTIONS,
+        special::FUNCTIONS,
         structure::FUNCTIONS,
         text::FUNCTIONS,
         time::FUNCTIONS,
@@ -265,6 +269,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     each::register(context);
     element::register(context);
     elements::register(context);
+    identifiers::register(context);
     moments::register(context);
     ordered::register(context);
     of_list::register(context);

@@ -3,11 +3,13 @@
 use crate::builtin::{Described, Kind, refused};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringArray,
+    new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, i256,
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
+    Float64Type, Int64Type, i256,
 };
 use datafusion::error::{DataFusionError, Result};
 use hypostyle_error::external;
@@ -42,7 +44,13 @@ pub(super) const FUNCTIONS: &[Described] = &[
             false => Err(refused("a number of values is greater than 0")),
         },
     ),
-    Described::new(&["round_even"], &[Kind::Double], |_| Ok(DataType::Float64), rounded_to_even),
+    Described::new(
+        &["round_even"],
+        &[Kind::Double, Kind::Integer],
+        |_| Ok(DataType::Float64),
+        rounded_to_even,
+    )
+    .optional(1),
     Described::new(&["hex_of_integer"], &[Kind::Any], |_| Ok(DataType::Utf8), hexadecimal),
     Described::new(&["div"], &[Kind::Any, Kind::Any], quotient_type, quotients),
     Described::new(
@@ -91,6 +99,44 @@ pub(super) const FUNCTIONS: &[Described] = &[
             let values =
                 values.map(|value| value.map(factorial).transpose()).collect::<Result<Decimal128Array>>()?;
             Ok(Arc::new(values.with_precision_and_scale(38, 0)?))
+        },
+    ),
+    // Places behind the point: those of the type, and those that a number needs.
+    Described::new(
+        &["scale"],
+        &[Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, _| {
+            let (numbers, scale) = decimals(&args[0], "scale")?;
+            let scales = numbers.iter().map(|number| number.map(|_| i64::from(scale)));
+            Ok(Arc::new(scales.collect::<Int64Array>()))
+        },
+    ),
+    Described::new(
+        &["min_scale"],
+        &[Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, _| {
+            let (numbers, scale) = decimals(&args[0], "min_scale")?;
+            let needed = |mut number: i128| {
+                let mut places = scale.max(0);
+                while places > 0 && number % 10 == 0 {
+                    (number, places) = (number / 10, places - 1);
+                }
+                i64::from(places)
+            };
+            let scales = numbers.iter().map(|number| number.map(needed));
+            Ok(Arc::new(scales.collect::<Int64Array>()))
+        },
+    ),
+    // It fails, but for NULL.
+    Described::new(
+        &["error"],
+        &[Kind::Text],
+        |_| Ok(DataType::Null),
+        |args, rows| match args[0].as_string::<i32>().iter().flatten().next() {
+            Some(message) => Err(wrong("P0001", message)),
+            None => Ok(new_null_array(&DataType::Null, rows)),
         },
     ),
     Described::new(
@@ -149,7 +195,8 @@ fn counted(args: &[ArrayRef], rows: usize, are_null: bool) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values((0..rows).map(count)))
 }
 
-fn wrong(sqlstate: &'static str, message: impl Into<String>) -> DataFusionError {
+/// Returns an error of a value, with its code.
+pub(super) fn wrong(sqlstate: &'static str, message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate(sqlstate))
 }
 
@@ -160,6 +207,19 @@ fn integers_of(values: &ArrayRef, name: &str) -> Result<Vec<Option<i128>>> {
     }
     let values = cast(values, &DataType::Decimal128(38, 0))?;
     Ok(values.as_primitive::<Decimal128Type>().iter().collect())
+}
+
+/// Returns exact numbers, and how many places they have behind the point.
+fn decimals(values: &ArrayRef, name: &str) -> Result<(Decimal128Array, i8)> {
+    let scale = match values.data_type() {
+        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
+            *scale
+        }
+        of if of.is_integer() || of.is_null() => 0,
+        _ => return Err(refused(format!("{name}() is of a DECIMAL or an integer"))),
+    };
+    let numbers = cast(values, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))?;
+    Ok((numbers.as_primitive::<Decimal128Type>().clone(), scale))
 }
 
 /// The quotient of integers is a BIGINT, that of DECIMALs a DECIMAL, and that of others a DOUBLE.
@@ -282,8 +342,24 @@ fn hexadecimal(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
-/// Rounded to a whole number, halves to the even one, as in PostgreSQL.
+/// Rounded to a whole number, or to places behind the point or before it, halves to the even digit.
 fn rounded_to_even(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     let values = args[0].as_primitive::<Float64Type>();
-    Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)))
+    let Some(places) = args.get(1) else {
+        return Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)));
+    };
+    let pairs = values.iter().zip(places.as_primitive::<Int64Type>());
+    let rounded = pairs.map(|(value, places)| Some(even_digit(value?, places?)));
+    Ok(Arc::new(rounded.collect::<Float64Array>()))
+}
+
+/// Returns a number with so many places. One without so many is unchanged.
+fn even_digit(value: f64, places: i64) -> f64 {
+    let factor = 10_f64.powi(i32::try_from(places.unsigned_abs()).unwrap_or(i32::MAX));
+    let rounded = match places >= 0 {
+        true => (value * factor).round_ties_even() / factor,
+        false if factor.is_infinite() => 0.0,
+        false => (value / factor).round_ties_even() * factor,
+    };
+    if rounded.is_finite() || places < 0 { rounded } else { value }
 }

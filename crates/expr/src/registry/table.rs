@@ -10,6 +10,7 @@ use crate::builtin::domain::WithinDomain;
 use crate::builtin::each::Each;
 use crate::builtin::element::Element;
 use crate::builtin::elements::OfElements;
+use crate::builtin::identifiers::UuidOfNow;
 use crate::builtin::list_functions::{Alike, Sorted};
 use crate::builtin::made::Made;
 use crate::builtin::moments::Moments;
@@ -88,6 +89,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Overlaps>(),
         Entry::registered::<Sorted>(),
         Entry::registered::<Strict>(),
+        Entry::registered::<UuidOfNow>(),
         Entry::registered::<WithinDomain>(),
         Entry::refused::<Now>("planning has to make it a constant of the statement"),
         Entry::refused::<Sleep>("it waits on the node of its session"),
