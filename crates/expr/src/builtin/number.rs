@@ -8,8 +8,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type,
-    Float64Type, Int64Type, i256,
+    DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Float64Type, Int64Type, i256,
 };
 use datafusion::error::{DataFusionError, Result};
 use hypostyle_error::external;
@@ -106,10 +105,14 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &["scale"],
         &[Kind::Any],
         |_| Ok(DataType::Int64),
-        |args, _| {
-            let (numbers, scale) = decimals(&args[0], "scale")?;
-            let scales = numbers.iter().map(|number| number.map(|_| i64::from(scale)));
-            Ok(Arc::new(scales.collect::<Int64Array>()))
+        |args, rows| {
+            let scale = scale_of(&args[0], "scale")?;
+            let scales = (0..rows).map(|row| args[0].is_valid(row).then(|| i64::from(scale)));
+            Ok(Arc::new(if args[0].data_type().is_null() {
+                Int64Array::new_null(rows)
+            } else {
+                scales.collect::<Int64Array>()
+            }))
         },
     ),
     Described::new(
@@ -117,16 +120,18 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Any],
         |_| Ok(DataType::Int64),
         |args, _| {
-            let (numbers, scale) = decimals(&args[0], "min_scale")?;
-            let needed = |mut number: i128| {
+            let scale = scale_of(&args[0], "min_scale")?;
+            let numbers = cast(&args[0], &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
+            let ten = i256::from_i128(10);
+            let needed = |mut number: i256| {
                 let mut places = scale.max(0);
-                while places > 0 && number % 10 == 0 {
-                    (number, places) = (number / 10, places - 1);
+                while places > 0 && number.wrapping_rem(ten) == i256::ZERO {
+                    (number, places) = (number.wrapping_div(ten), places - 1);
                 }
                 i64::from(places)
             };
-            let scales = numbers.iter().map(|number| number.map(needed));
-            Ok(Arc::new(scales.collect::<Int64Array>()))
+            let numbers = numbers.as_primitive::<Decimal256Type>().iter();
+            Ok(Arc::new(numbers.map(|number| number.map(needed)).collect::<Int64Array>()))
         },
     ),
     // It fails, but for NULL.
@@ -209,17 +214,16 @@ fn integers_of(values: &ArrayRef, name: &str) -> Result<Vec<Option<i128>>> {
     Ok(values.as_primitive::<Decimal128Type>().iter().collect())
 }
 
-/// Returns exact numbers, and how many places they have behind the point.
-fn decimals(values: &ArrayRef, name: &str) -> Result<(Decimal128Array, i8)> {
-    let scale = match values.data_type() {
-        DataType::Decimal32(_, scale) | DataType::Decimal64(_, scale) | DataType::Decimal128(_, scale) => {
-            *scale
-        }
-        of if of.is_integer() || of.is_null() => 0,
-        _ => return Err(refused(format!("{name}() is of a DECIMAL or an integer"))),
-    };
-    let numbers = cast(values, &DataType::Decimal128(DECIMAL128_MAX_PRECISION, scale))?;
-    Ok((numbers.as_primitive::<Decimal128Type>().clone(), scale))
+/// Returns how many places exact numbers have behind the point.
+fn scale_of(values: &ArrayRef, name: &str) -> Result<i8> {
+    match values.data_type() {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Ok(*scale),
+        of if of.is_integer() || of.is_null() => Ok(0),
+        _ => Err(refused(format!("{name}() is of a DECIMAL or an integer"))),
+    }
 }
 
 /// The quotient of integers is a BIGINT, that of DECIMALs a DECIMAL, and that of others a DOUBLE.
