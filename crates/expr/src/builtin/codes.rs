@@ -203,9 +203,8 @@ fn unbin(text: &str) -> Result<Vec<u8>> {
         b'1' => Ok(1),
         _ => Err(refused(format!("'{text}' is not of binary digits"))),
     };
-    let byte = |digits: &[u8]| -> Result<u8> {
-        digits.iter().try_fold(0_u8, |byte, of| Ok(byte << 1 | digit(of)?))
-    };
+    let byte =
+        |digits: &[u8]| -> Result<u8> { digits.iter().try_fold(0_u8, |byte, of| Ok(byte << 1 | digit(of)?)) };
     let mut bytes = text.as_bytes().rchunks(8).map(byte).collect::<Result<Vec<u8>>>()?;
     bytes.reverse();
     Ok(bytes)
