@@ -122,6 +122,10 @@ impl VisitorMut for Forms {
                 *expr = call("array_has_any", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
             }
+            Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+                *expr = call("starts_with", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
             Expr::IsTrue(inner) => {
                 *expr = told(inner, true, true);
                 ControlFlow::Continue(())
@@ -311,8 +315,9 @@ fn taken(expr: &mut Expr) -> Expr {
 }
 
 fn is_rewritten(expr: &Expr) -> bool {
-    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap};
-    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap, .. } | Expr::AnyOp { .. } = expr {
+    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap, PGStartsWith};
+    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap | PGStartsWith, .. } | Expr::AnyOp { .. } = expr
+    {
         return true;
     }
     if let Expr::Array(array) = expr {

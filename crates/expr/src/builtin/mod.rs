@@ -17,12 +17,14 @@ mod kept;
 mod list;
 pub(crate) mod list_functions;
 pub(crate) mod made;
+mod maps;
 mod matches;
 pub(crate) mod moments;
 mod number;
 mod number_pattern;
 pub(crate) mod of_list;
 pub(crate) mod ordered;
+pub(crate) mod overload;
 pub(crate) mod reduce;
 pub(crate) mod sleep;
 mod special;
@@ -239,7 +241,7 @@ fn refused(message: impl Into<String>) -> DataFusionError {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 15] = [
+    let tables: [&'static [Described]; 16] = [
         age::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
@@ -248,6 +250,7 @@ fn all() -> impl Iterator<Item = &'static Described> {
         identifiers::FUNCTIONS,
         justify::FUNCTIONS,
         list::FUNCTIONS,
+        maps::FUNCTIONS,
         matches::FUNCTIONS,
         number::FUNCTIONS,
         special::FUNCTIONS,
@@ -285,6 +288,8 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     moments::register(context);
     ordered::register(context);
     of_list::register(context);
+    // This takes what the ones above have registered.
+    overload::register(context);
     reduce::register(context);
     sleep::register(context, meter);
     structure::register(context);

@@ -155,7 +155,7 @@ fn log_gamma(x: f64) -> f64 {
     }
 }
 
-/// From here on, the error function is computed from what it lacks of 1.
+/// The error function of such numbers and greater ones is computed from what it lacks of 1.
 const LARGE: f64 = 1.5;
 
 fn erf(x: f64) -> f64 {

@@ -16,6 +16,7 @@ use crate::builtin::made::Made;
 use crate::builtin::moments::Moments;
 use crate::builtin::of_list::OfList;
 use crate::builtin::ordered::Ordered;
+use crate::builtin::overload::Overload;
 use crate::builtin::reduce::Reduce;
 use crate::builtin::sleep::Sleep;
 use crate::builtin::structure::FieldAt;
@@ -87,6 +88,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<OfList>(),
         Entry::registered::<Operand>(),
         Entry::registered::<Overlaps>(),
+        Entry::registered::<Overload>(),
         Entry::registered::<Sorted>(),
         Entry::registered::<Strict>(),
         Entry::registered::<UuidOfNow>(),

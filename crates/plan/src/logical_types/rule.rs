@@ -220,6 +220,7 @@ fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
         },
         "make_array" => Found::of_all(args).listed(),
         "map" => Found::mapped(next().element(), next().element()),
+        "map_concat" => Found::of_all(args),
         "map_entries" => {
             let (key, value) = next().entry();
             Found::of_fields(vec![key, value]).listed()
