@@ -1,7 +1,7 @@
 //! Texts and bytes in other notations: digits of other bases, URLs, sizes, escapes; and checksums.
 
+use crate::builtin::definition::{Described, Kind, refused};
 use crate::builtin::number::wrong;
-use crate::builtin::{Described, Kind, refused};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type};

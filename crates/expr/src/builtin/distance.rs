@@ -1,6 +1,6 @@
 //! How much two texts differ, as in DuckDB.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::builtin::definition::{Described, Kind, refused};
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::DataType;
 use datafusion::error::Result;

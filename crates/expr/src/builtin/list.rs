@@ -1,6 +1,6 @@
 //! Lists: sums that are exact, their lengths, and lists by other lists; structures and maps as lists.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::builtin::definition::{Described, Kind, refused};
 use crate::cast::cast as cast_as_sql;
 use crate::value_keys::comparable;
 use arrow::array::{

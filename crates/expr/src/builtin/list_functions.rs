@@ -2,7 +2,7 @@
 //! numbers accept lists of lists, and fail inside. Functions of several lists accept a stored one,
 //! whose offsets are wide, beside a literal, and fail, too. So does one of several texts.
 
-use crate::builtin::refused;
+use crate::builtin::definition::refused;
 use crate::sizes::length_of_list;
 use crate::value_keys::{is_list_or_structure, lists_in_order};
 use crate::wrapped::as_within;

@@ -1,7 +1,7 @@
 //! Aggregates of the elements of a list: `list_median(l)` and the like. A list of each row has an
 //! accumulator of its own.
 
-use crate::builtin::refused;
+use crate::builtin::definition::refused;
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::ScalarValue;

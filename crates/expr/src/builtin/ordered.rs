@@ -1,8 +1,8 @@
 //! Aggregates of ordered values: a quantile that is one of them, the most frequent one, the number of
 //! each, their entropy, and the median of their distances from the median.
 
+use crate::builtin::definition::refused;
 use crate::builtin::kept::Kept;
-use crate::builtin::refused;
 use crate::interval::INTERVAL;
 use crate::value_keys::{comparable, nested_key, nested_keys};
 use arrow::array::{

@@ -1,7 +1,7 @@
 //! Functions that DuckDB has for further types: a character and some of a text as elements of a list, and
 //! what a list or the keys of a map contain.
 
-use crate::builtin::{described, refused};
+use crate::builtin::definition::refused;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -15,7 +15,8 @@ use datafusion::prelude::SessionContext;
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
-pub(super) fn register(context: &SessionContext) {
+/// Registers them, with those of their functions that are found by name.
+pub(super) fn register(context: &SessionContext, described: fn(&str) -> Option<Arc<ScalarUDF>>) {
     let further = [
         ("array_element", described("text_element")),
         ("array_slice", described("text_slice")),

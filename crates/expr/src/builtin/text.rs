@@ -1,6 +1,6 @@
 //! Functions that build a text by a pattern, and of the parts of texts and paths.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::builtin::definition::{Described, Kind, refused};
 use crate::pattern::{WHOLE_PATTERN, check_pattern};
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
 use arrow::buffer::NullBuffer;
