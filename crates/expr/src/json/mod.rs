@@ -5,10 +5,12 @@ mod change;
 mod path;
 mod read;
 pub(crate) mod text;
+mod transform;
 mod write;
 
 pub(crate) use text::includes;
 pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
+pub(crate) use transform::JsonTransform;
 pub use write::texts;
 
 use crate::types::JSONB;
@@ -390,4 +392,5 @@ pub(crate) fn register(context: &SessionContext) {
     for described in all() {
         context.register_udf(ScalarUDF::from(JsonFunction::new(described)));
     }
+    transform::register(context);
 }

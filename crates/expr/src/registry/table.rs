@@ -28,7 +28,7 @@ use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
 use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
-use crate::json::JsonFunction;
+use crate::json::{JsonFunction, JsonTransform};
 use crate::nan::OneNan;
 use crate::operand::Operand;
 use crate::overlaps::Overlaps;
@@ -81,6 +81,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<FieldAt>(),
         Entry::registered::<InZone>(),
         Entry::registered::<JsonFunction>(),
+        Entry::registered::<JsonTransform>(),
         Entry::registered::<Made>(),
         Entry::registered::<MapEntries>(),
         Entry::registered::<OctetLength>(),
