@@ -11,7 +11,7 @@ use sqlparser::ast::{
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
-pub const FUNCTIONS_OF_LISTS: [&str; 19] = [
+pub const FUNCTIONS_OF_LISTS: [&str; 20] = [
     "approx_count_distinct",
     "avg",
     "bit_and",
@@ -23,6 +23,7 @@ pub const FUNCTIONS_OF_LISTS: [&str; 19] = [
     "entropy",
     "histogram",
     "kurtosis",
+    "kurtosis_pop",
     "mad",
     "median",
     "mode",

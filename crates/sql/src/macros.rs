@@ -204,6 +204,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("reservoir_quantile", 3, "quantile_disc($1, $2)"),
     // Lists.
     ("array_push_front", 2, "array_prepend($2, $1)"),
+    ("array_fill", 2, "array_repeat($1, only_dimension($2))"),
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("array_sort", 2, SORTED),
     ("list_distinct", 1, "array_distinct(array_compact($1))"),

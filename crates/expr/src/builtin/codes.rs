@@ -93,6 +93,16 @@ pub(super) const FUNCTIONS: &[Described] = &[
     ),
     Described::new(&["unistr"], &[Kind::Text], |_| Ok(DataType::Utf8), |args, _| texts(&args[0], unescaped)),
     Described::new(
+        &["sha1"],
+        &[Kind::Any],
+        |_| Ok(DataType::Utf8),
+        |args, _| {
+            let all = bytes(&args[0], "sha1")?;
+            let digests = all.iter().map(|bytes| bytes.map(sha1));
+            Ok(Arc::new(digests.collect::<StringArray>()))
+        },
+    ),
+    Described::new(
         &["crc32"],
         &[Kind::Any],
         |_| Ok(DataType::Int64),
@@ -351,6 +361,45 @@ fn unescaped(text: &str) -> Result<String> {
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// Returns the digits of the SHA-1 digest of bytes (FIPS 180-4).
+fn sha1(bytes: &[u8]) -> String {
+    let mut state: [u32; 5] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
+    // The last blocks have a mark behind the bytes, zeros, and the number of bits.
+    let blocks = bytes.chunks_exact(64);
+    let mut end = blocks.remainder().to_vec();
+    end.push(0x80);
+    while end.len() % 64 != 56 {
+        end.push(0);
+    }
+    end.extend((bytes.len() as u64).wrapping_mul(8).to_be_bytes());
+    for block in blocks.chain(end.chunks_exact(64)) {
+        let mut words = [0_u32; 80];
+        for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {
+            *word = bytes.iter().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        }
+        for place in 16..80 {
+            let mixed = words[place - 3] ^ words[place - 8] ^ words[place - 14] ^ words[place - 16];
+            words[place] = mixed.rotate_left(1);
+        }
+        let [mut a, mut b, mut c, mut d, mut e] = state;
+        for (round, word) in words.iter().enumerate() {
+            let (mixed, constant) = match round {
+                0..20 => (b & c | !b & d, 0x5a82_7999),
+                20..40 => (b ^ c ^ d, 0x6ed9_eba1),
+                40..60 => (b & c | b & d | c & d, 0x8f1b_bcdc),
+                _ => (b ^ c ^ d, 0xca62_c1d6_u32),
+            };
+            let next = a.rotate_left(5).wrapping_add(mixed).wrapping_add(e);
+            let next = next.wrapping_add(constant).wrapping_add(*word);
+            (a, b, c, d, e) = (next, a, b.rotate_left(30), c, d);
+        }
+        for (sum, value) in state.iter_mut().zip([a, b, c, d, e]) {
+            *sum = sum.wrapping_add(value);
+        }
+    }
+    state.iter().map(|word| format!("{word:08x}")).collect()
 }
 
 /// Returns the cyclic redundancy checks of bytes by a polynomial, whose bits are in the order of bytes.

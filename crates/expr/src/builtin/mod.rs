@@ -83,6 +83,7 @@ pub(crate) fn described(name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
+    time::note_start();
     for described in all() {
         context.register_udf(function(described));
     }

@@ -22,7 +22,7 @@ use arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
-use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::datetime::date_part;
@@ -33,9 +33,17 @@ use hypostyle_types::DAY_MICROSECONDS;
 use hypostyle_types::Error;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// When the process had its first session.
+static STARTED: LazyLock<i64> = LazyLock::new(|| Utc::now().timestamp_micros());
+
+/// Notes that there is a session.
+pub(super) fn note_start() {
+    LazyLock::force(&STARTED);
+}
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(
@@ -101,6 +109,15 @@ pub(super) const FUNCTIONS: &[Described] = &[
         of if of.is_integer() => Err(refused("epoch_ns() is of a point in time")),
         _ => since_1970(&args[0], 1),
     }),
+    Described::new(
+        &["pg_postmaster_start_time", "pg_conf_load_time"],
+        &[],
+        |_| Ok(moment()),
+        |_, rows| {
+            let begun = TimestampMicrosecondArray::from_value(*STARTED, rows);
+            Ok(Arc::new(begun.with_data_type(moment())))
+        },
+    ),
     Described::new(&["isfinite"], &[Kind::Any], |_| Ok(DataType::Boolean), finite),
     Described::new(&["timezone_part"], &[Kind::Text, Kind::Time], |_| Ok(DataType::Int64), of_zone),
     Described::new(&["moment_of_seconds"], &[Kind::Double], |_| Ok(moment()), moments),
