@@ -277,7 +277,7 @@ impl RelationPlanner for NamedArguments {
             && let Some(function) = FUNCTIONS
                 .iter()
                 .map(|(known, _)| *known)
-                .chain([SNIFF])
+                .chain([SNIFF, GLOB])
                 .find(|known| ident.value.eq_ignore_ascii_case(known))
         {
             *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(function));
