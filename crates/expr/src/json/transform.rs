@@ -101,7 +101,7 @@ impl ScalarUDFImpl for JsonTransform {
         // The fields of lists and structures say of their values that they are JSON.
         Ok(match (is_scalar, made.data_type()) {
             (true, DataType::List(_)) => {
-                ColumnarValue::Scalar(ScalarValue::List(Arc::new(made.as_list().clone())))
+                ColumnarValue::Scalar(ScalarValue::List(Arc::new(made.as_list::<i32>().clone())))
             }
             (true, DataType::Struct(_)) => {
                 ColumnarValue::Scalar(ScalarValue::Struct(Arc::new(made.as_struct().clone())))
