@@ -4,6 +4,7 @@
 mod change;
 mod path;
 mod read;
+mod set;
 pub(crate) mod text;
 mod transform;
 mod write;
@@ -384,7 +385,8 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 3] = [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS];
+    let tables: [&'static [Described]; 4] =
+        [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS, set::FUNCTIONS];
     tables.into_iter().flatten()
 }
 
