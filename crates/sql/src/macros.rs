@@ -341,8 +341,11 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => None,
     });
     let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
-    if let Some(meant) = with_digits(&name, &arguments).or_else(|| named_groups(&name, &arguments)) {
-        return Some(meant);
+    let special = with_digits(&name, &arguments)
+        .or_else(|| named_groups(&name, &arguments))
+        .or_else(|| without_group(&name, &arguments));
+    if special.is_some() {
+        return special;
     }
     let mut expr = template(&name, arguments.len(), function.over.is_some())?;
     let is_qualified = function.over.is_some() || function.filter.is_some();
@@ -433,6 +436,21 @@ fn named_groups(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let of_match = [call("named_struct", fields), (*text).clone(), (*pattern).clone()];
     let options = options.iter().map(|option| (*option).clone());
     Some(call("named_groups", of_match.into_iter().chain(options).collect()))
+}
+
+/// Returns what `regexp_extract(text, pattern, 'i')` stands for, which has options in the place of a group.
+fn without_group(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let [text, pattern, options] = arguments else { return None };
+    let Expr::Value(value) = options else { return None };
+    let Value::SingleQuotedString(letters) = &value.value else { return None };
+    if name != "regexp_extract" || !letters.chars().all(|letter| letter.is_ascii_alphabetic()) {
+        return None;
+    }
+    let whole = vec![(*text).clone(), (*pattern).clone(), build::number(0), (*options).clone()];
+    match call(name, whole) {
+        Expr::Function(function) => expanded(&function),
+        _ => None,
+    }
 }
 
 /// The text of a list of values at several places may be so long.
