@@ -11,7 +11,7 @@ mod write;
 
 pub(crate) use text::includes;
 pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
-pub(crate) use transform::JsonTransform;
+pub(crate) use transform::{JsonColumn, JsonTransform};
 pub use write::texts;
 
 use crate::types::JSONB;

@@ -1,7 +1,7 @@
 //! `json_transform`: JSON as values, lists and structures of the types that another text of JSON names,
-//! as DuckDB has it.
+//! as DuckDB has it; and the columns of `json_to_recordset`, as PostgreSQL has it.
 
-use super::text::{Kind, compact, elements, kind, members, unquoted};
+use super::text::{Kind, compact, elements, kind, member, members, unquoted};
 use super::{is_json, refused};
 use crate::cast::cast as cast_as_sql;
 use crate::said::in_plans;
@@ -30,6 +30,10 @@ pub(super) fn register(context: &SessionContext) {
         let aliases = vec![if is_strict { "from_json_strict" } else { "from_json" }.to_string()];
         let signature = Signature::user_defined(Volatility::Immutable);
         context.register_udf(ScalarUDF::from(JsonTransform { is_strict, aliases, signature }));
+    }
+    for is_of_several in [false, true] {
+        let signature = Signature::user_defined(Volatility::Immutable);
+        context.register_udf(ScalarUDF::from(JsonColumn { is_of_several, signature }));
     }
 }
 
@@ -109,6 +113,97 @@ impl ScalarUDFImpl for JsonTransform {
             (true, _) => ColumnarValue::Scalar(ScalarValue::try_from_array(&made, 0)?),
             (false, _) => ColumnarValue::Array(made),
         })
+    }
+}
+
+/// A column of the rows that `json_to_record(j) AS r (a INTEGER)` gives, or `json_to_recordset(j)`: a list of
+/// the members of one name, as values of a type.
+#[derive(Debug)]
+pub(crate) struct JsonColumn {
+    is_of_several: bool,
+    signature: Signature,
+}
+
+equal_by!(JsonColumn: is_of_several);
+
+impl JsonColumn {
+    fn takes(&self) -> DataFusionError {
+        refused(format!("{}() takes JSON, the name of a member and that of a type", self.name()))
+    }
+
+    /// Adds the members of a name that the rows have to others; says whether there are rows.
+    fn add<'a>(&self, text: &'a str, name: &str, all: &mut Vec<Option<&'a str>>) -> Result<bool> {
+        match (kind(text), self.is_of_several) {
+            (Some(Kind::Null), _) => return Ok(false),
+            (Some(Kind::Object), false) => all.push(member(text, name)),
+            (Some(Kind::Array), true) if elements(text).all(|row| kind(row) == Some(Kind::Object)) => {
+                all.extend(elements(text).map(|row| member(row, name)));
+            }
+            (_, false) => return Err(refused("json_to_record() is of a JSON object")),
+            (_, true) => return Err(refused("json_to_recordset() is of a JSON array of objects")),
+        }
+        Ok(true)
+    }
+}
+
+impl ScalarUDFImpl for JsonColumn {
+    fn name(&self) -> &str {
+        if self.is_of_several { "json_recordset_column" } else { "json_record_column" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [json, name, of]
+                if (json.is_string() || json.is_null()) && name.is_string() && of.is_string() =>
+            {
+                Ok(types.to_vec())
+            }
+            _ => Err(self.takes()),
+        }
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Err(self.takes())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let of = args.scalar_arguments.get(2).copied().flatten();
+        let of = of.and_then(|of| of.try_as_str().flatten()).ok_or_else(|| self.takes())?;
+        let element = Arc::new(in_plans(&type_of(of)?.arrow_field("item", true)));
+        Ok(Arc::new(Field::new(self.name(), DataType::List(element), true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (Some(json), Some(ColumnarValue::Scalar(name))) = (args.args.first(), args.args.get(1)) else {
+            return Err(self.takes());
+        };
+        let (Some(field), Some(Some(name))) = (args.arg_fields.first(), name.try_as_str()) else {
+            return Err(self.takes());
+        };
+        let DataType::List(element) = args.return_field.data_type() else { return Err(self.takes()) };
+        let values = cast(&json.to_array(args.number_rows)?, &DataType::Utf8View)?;
+        let values = values.as_string_view();
+        if !is_json(field) {
+            values.iter().flatten().try_for_each(check_json_text).map_err(external)?;
+        }
+        let (mut all, mut lengths, mut known) = (Vec::new(), Vec::new(), Vec::new());
+        for text in values {
+            let before = all.len();
+            known.push(match text {
+                Some(text) => self.add(text, name, &mut all)?,
+                None => false,
+            });
+            lengths.push(all.len() - before);
+        }
+        // Values of another type are errors, as those of a cast are.
+        let members = Shape { is_strict: true }.read(element, &all)?;
+        let (offsets, nulls) = (OffsetBuffer::from_lengths(lengths), Some(NullBuffer::from(known)));
+        let lists = LargeListArray::try_new(element.clone(), offsets, members, nulls)?;
+        Ok(ColumnarValue::Array(cast(&lists, args.return_field.data_type())?))
     }
 }
 

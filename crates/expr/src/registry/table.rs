@@ -28,7 +28,7 @@ use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
 use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
-use crate::json::{JsonFunction, JsonTransform};
+use crate::json::{JsonColumn, JsonFunction, JsonTransform};
 use crate::nan::OneNan;
 use crate::operand::Operand;
 use crate::overlaps::Overlaps;
@@ -80,6 +80,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Element>(),
         Entry::registered::<FieldAt>(),
         Entry::registered::<InZone>(),
+        Entry::registered::<JsonColumn>(),
         Entry::registered::<JsonFunction>(),
         Entry::registered::<JsonTransform>(),
         Entry::registered::<Made>(),
