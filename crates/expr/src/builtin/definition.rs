@@ -56,10 +56,13 @@ impl Kind {
             Self::TimeOrInterval if *of == INTERVAL => Some(INTERVAL),
             Self::TimeOrInterval => Self::Time.coerced(of),
             Self::List if is_list || of.is_null() => Some(of.clone()),
-            Self::Texts if is_list => {
-                Some(DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))))
-            }
-            Self::Texts => Self::Text.coerced(of),
+            Self::Texts => match of {
+                DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+                    let text = Self::Text.coerced(of.data_type())?;
+                    Some(DataType::List(Arc::new(Field::new_list_field(text, true))))
+                }
+                of => Self::Text.coerced(of),
+            },
             Self::Shown => match of {
                 DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(_) => Some(of.clone()),
                 of if of.is_numeric() || *of == INTERVAL => Some(of.clone()),
