@@ -2,7 +2,8 @@
 
 use crate::builtin::definition::{Described, Kind, refused};
 use crate::builtin::number::wrong;
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, StringArray};
+use crate::value_keys::nested_keys;
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, StringArray, UInt64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
 use datafusion::error::Result;
@@ -92,6 +93,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |args, _| sizes_of(&args[0], 1000),
     ),
     Described::new(&["unistr"], &[Kind::Text], |_| Ok(DataType::Utf8), |args, _| texts(&args[0], unescaped)),
+    // Equal values of a type have the same; another release may have others.
+    Described::new(&["hash"], &[Kind::Any], |_| Ok(DataType::UInt64), hashes).more(),
     Described::new(
         &["sha1"],
         &[Kind::Any],
@@ -361,6 +364,30 @@ fn unescaped(text: &str) -> Result<String> {
     }
     out.push_str(rest);
     Ok(out)
+}
+
+/// One number for the values of each row, of which NULL is one.
+fn hashes(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    // Fowler, Noll and Vo's function of bytes, and behind it the end of SplitMix64, which mixes all bits.
+    let of_bytes = |state: u64, bytes: &[u8]| {
+        bytes.iter().fold(state, |state, byte| (state ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    };
+    let mixed = |state: u64| {
+        let state = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let state = (state ^ state >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        state ^ state >> 31
+    };
+    let mut states = vec![0xcbf2_9ce4_8422_2325_u64; rows];
+    for values in args {
+        let keys = match values.data_type() {
+            DataType::Null => LargeBinaryArray::new_null(rows),
+            _ => nested_keys(values)?,
+        };
+        for (state, key) in states.iter_mut().zip(&keys) {
+            *state = mixed(of_bytes(*state, key.unwrap_or(b"NULL")));
+        }
+    }
+    Ok(Arc::new(UInt64Array::from(states)))
 }
 
 /// Returns the digits of the SHA-1 digest of bytes (FIPS 180-4).
