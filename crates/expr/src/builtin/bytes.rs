@@ -23,7 +23,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Any, Kind::Text],
         |types| of_bytes(types, "convert_from").map(|()| DataType::Utf8),
         |args, _| {
-            let pairs = bytes(&args[0])?;
+            let pairs = blobs(&args[0])?;
             let pairs = pairs.iter().zip(args[1].as_string::<i32>());
             let texts = pairs.map(|pair| {
                 let (Some(bytes), Some(name)) = pair else { return Ok(None) };
@@ -82,7 +82,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |types| of_bytes(types, "set_bit").map(|()| DataType::LargeBinary),
         |args, rows| {
             changed(args, rows, 8, |bytes, at, new| {
-                let bit = 1 << (at % 8);
+                let bit = 1_u8 << (at % 8);
                 match new {
                     0 => bytes[at / 8] &= !bit,
                     1 => bytes[at / 8] |= bit,
@@ -158,7 +158,7 @@ fn place_of(number: i64, bytes: &[u8], parts: usize) -> Result<usize> {
 
 /// Returns a part of the bytes of each row, of which there are so many in a byte.
 fn looked_up(args: &[ArrayRef], rows: usize, parts: usize, look: fn(&[u8], usize) -> u8) -> Result<ArrayRef> {
-    let (all, places) = (bytes(&args[0])?, args[1].as_primitive::<Int64Type>());
+    let (all, places) = (blobs(&args[0])?, args[1].as_primitive::<Int64Type>());
     let part = |row: usize| {
         if all.is_null(row) || places.is_null(row) {
             return Ok(None);
@@ -176,7 +176,7 @@ fn changed(
     parts: usize,
     change: fn(&mut [u8], usize, i64) -> Result<()>,
 ) -> Result<ArrayRef> {
-    let all = bytes(&args[0])?;
+    let all = blobs(&args[0])?;
     let [places, news] = [1, 2].map(|place| args[place].as_primitive::<Int64Type>());
     let with = |row: usize| {
         if all.is_null(row) || places.is_null(row) || news.is_null(row) {
@@ -188,6 +188,16 @@ fn changed(
         Ok(Some(bytes))
     };
     Ok(Arc::new((0..rows).map(with).collect::<Result<LargeBinaryArray>>()?))
+}
+
+/// Returns bytes, or those that texts stand for, as a cast reads them.
+fn blobs(values: &ArrayRef) -> Result<LargeBinaryArray> {
+    if !values.data_type().is_string() {
+        return bytes(values);
+    }
+    let texts = cast(values, &DataType::LargeUtf8)?;
+    let blobs = texts.as_string::<i64>().iter().map(|text| text.map(read).transpose().map_err(external));
+    blobs.collect()
 }
 
 /// Returns bytes, or those of texts.
@@ -227,7 +237,7 @@ fn in_base64(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
 
 fn decoded(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     let [texts, codes] = args else {
-        let texts = bytes(&args[0])?;
+        let texts = blobs(&args[0])?;
         let texts = texts.iter().map(|bytes| bytes.map(text_of).transpose());
         return Ok(Arc::new(texts.collect::<Result<StringArray>>()?));
     };
