@@ -122,6 +122,18 @@ impl VisitorMut for Forms {
                 *expr = call("array_has_any", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
             }
+            Expr::UnaryOp {
+                op: op @ (UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs),
+                expr: of,
+            } => {
+                let function = match op {
+                    UnaryOperator::PGSquareRoot => "sqrt",
+                    UnaryOperator::PGCubeRoot => "cbrt",
+                    _ => "abs",
+                };
+                *expr = call(function, vec![taken(of)]);
+                ControlFlow::Continue(())
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
                 *expr = call("starts_with", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
@@ -349,6 +361,10 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::IsNotDistinctFrom(..)
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
+            | Expr::UnaryOp {
+                op: UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs,
+                ..
+            }
     ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if has_no_type(left) && has_no_type(right))
 }
 

@@ -51,6 +51,48 @@ pub(super) const FUNCTIONS: &[Described] = &[
             Ok(Arc::new(bytes.collect::<Result<LargeBinaryArray>>()?))
         },
     ),
+    // What `length`, `substr`, `strpos` and `reverse` are of BLOBs.
+    Described::new(
+        &["length_of_blob"],
+        &[Kind::Any],
+        |types| of_bytes(types, "length").map(|()| DataType::Int64),
+        |args, _| {
+            let all = blobs(&args[0])?;
+            let lengths = all.iter().map(|bytes| bytes.map(|bytes| bytes.len() as i64));
+            Ok(Arc::new(lengths.collect::<Int64Array>()))
+        },
+    ),
+    Described::new(
+        &["part_of_blob"],
+        &[Kind::Any, Kind::Integer, Kind::Integer],
+        |types| of_bytes(types, "substr").map(|()| DataType::LargeBinary),
+        parts_of_blobs,
+    )
+    .optional(1),
+    Described::new(
+        &["place_in_blob"],
+        &[Kind::Any, Kind::Any],
+        |types| {
+            of_bytes(types, "strpos")?;
+            of_bytes(types.get(1..).unwrap_or_default(), "strpos").map(|()| DataType::Int64)
+        },
+        |args, _| {
+            let (all, sought) = (blobs(&args[0])?, blobs(&args[1])?);
+            let places = all.iter().zip(&sought).map(|(bytes, sought)| Some(place_in(bytes?, sought?)));
+            Ok(Arc::new(places.collect::<Int64Array>()))
+        },
+    ),
+    Described::new(
+        &["reversed_blob"],
+        &[Kind::Any],
+        |types| of_bytes(types, "reverse").map(|()| DataType::LargeBinary),
+        |args, _| {
+            let all = blobs(&args[0])?;
+            let reversed =
+                all.iter().map(|bytes| bytes.map(|of| of.iter().rev().copied().collect::<Vec<u8>>()));
+            Ok(Arc::new(reversed.collect::<LargeBinaryArray>()))
+        },
+    ),
     // Bytes and bits are counted from 0. The first bit of a byte is its least one.
     Described::new(
         &["get_byte"],
@@ -145,6 +187,36 @@ fn text_of(bytes: &[u8]) -> Result<String> {
         Ok(text) => Ok(text.to_string()),
         Err(error) => Err(wrong("22021", format!("the bytes from {} on are no UTF-8", error.valid_up_to()))),
     }
+}
+
+/// Returns the place, from 1, at which bytes are found; 0 where they are not.
+fn place_in(bytes: &[u8], sought: &[u8]) -> i64 {
+    match sought.len() {
+        0 => 1,
+        length => bytes.windows(length).position(|found| found == sought).map_or(0, |place| place as i64 + 1),
+    }
+}
+
+/// Returns bytes from a place on, which may be before the first one, so many where that is said.
+fn parts_of_blobs(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (all, starts) = (blobs(&args[0])?, args[1].as_primitive::<Int64Type>());
+    let counts = args.get(2).map(|counts| counts.as_primitive::<Int64Type>());
+    let part = |row: usize| {
+        if all.is_null(row) || starts.is_null(row) || counts.is_some_and(|counts| counts.is_null(row)) {
+            return Ok(None);
+        }
+        let (bytes, start) = (all.value(row), starts.value(row));
+        let end = match counts.map(|counts| counts.value(row)) {
+            Some(count) if count < 0 => return Err(wrong("22011", "negative substring length not allowed")),
+            Some(count) => start.saturating_add(count),
+            None => i64::MAX,
+        };
+        let length = bytes.len() as i64;
+        let from = (start.max(1) - 1).min(length);
+        let to = end.saturating_sub(1).clamp(from, length);
+        Ok(Some(&bytes[from as usize..to as usize]))
+    };
+    Ok(Arc::new((0..rows).map(part).collect::<Result<LargeBinaryArray>>()?))
 }
 
 /// Returns the place among the bytes, or their eighths, that a number names.

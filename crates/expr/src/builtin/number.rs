@@ -63,6 +63,12 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Any],
         |_| Ok(DataType::Int64),
         |args, _| {
+            if args[0].data_type().is_binary() {
+                let bytes = cast(&args[0], &DataType::LargeBinary)?;
+                let ones = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte.count_ones())).sum::<i64>();
+                let counts = bytes.as_binary::<i64>().iter().map(|bytes| bytes.map(ones));
+                return Ok(Arc::new(counts.collect::<Int64Array>()));
+            }
             let bits = |value: i128, width: u32| {
                 i64::from(value.count_ones() - (128 - width) * u32::from(value < 0))
             };
