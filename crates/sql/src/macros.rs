@@ -341,11 +341,8 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => None,
     });
     let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
-    let special = with_digits(&name, &arguments)
-        .or_else(|| named_groups(&name, &arguments))
-        .or_else(|| without_group(&name, &arguments));
-    if special.is_some() {
-        return special;
+    if let Some(meant) = by_arguments(&name, &arguments) {
+        return Some(meant);
     }
     let mut expr = template(&name, arguments.len(), function.over.is_some())?;
     let is_qualified = function.over.is_some() || function.filter.is_some();
@@ -377,6 +374,13 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         }
         _ => has_aggregate.then(|| Expr::Nested(Box::new(expr))),
     }
+}
+
+/// Returns what a call stands for because of how its arguments are written.
+fn by_arguments(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    with_digits(name, arguments)
+        .or_else(|| named_groups(name, arguments))
+        .or_else(|| without_group(name, arguments))
 }
 
 /// Returns what calls of a name stand for, which over windows may be something else.
