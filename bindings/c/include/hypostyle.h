@@ -341,7 +341,7 @@ typedef int32_t (*hypostyle_poll)(void *context, const hypostyle_progress *progr
 
 /* Called for a name that no table or view has, by a thread of the database. Returns 1 with a stream
  * that has the rows, which is moved; 0 if the name means nothing to it; -1 for a failure. It must not
- * call the connection. */
+ * call the connection, which refuses it (HY010). */
 typedef int32_t (*hypostyle_tables)(void *context, const char *name, size_t name_length,
                                     struct ArrowArrayStream *rows);
 

@@ -5,7 +5,9 @@
 
 use crate::option::WriteOptions;
 use crate::path::FileFormat;
-use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, RecordBatch, StringBuilder, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, LargeStringArray, RecordBatch, StringBuilder, StructArray, new_null_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -110,12 +112,14 @@ impl Lines {
             DataType::Timestamp(..) if self.options.timestamp_format.is_none() => usual_years(values),
             DataType::Date32 if self.options.date_format.is_none() => usual_years(values),
             DataType::Interval(_) => cast_as_sql(values, &text, false),
+            // An array of NULLs has no bits for them.
+            DataType::Null => Ok(new_null_array(text.data_type(), values.len())),
             data_type if data_type.is_nested() => self.json_texts(values, field),
             DataType::Dictionary(_, inner) => {
                 let plain = cast(values, inner)?;
                 self.csv_values(&plain, field)
             }
-            _ => uuids_as_text(values, field),
+            _ => bytes_as_text(uuids_as_text(values, field)?),
         }
     }
 
@@ -173,7 +177,7 @@ impl Lines {
             DataType::Interval(_) => {
                 cast_as_sql(values, &Field::new(field.name(), DataType::Utf8View, true), false)?
             }
-            _ => uuids_as_text(values, field)?,
+            _ => bytes_as_text(uuids_as_text(values, field)?)?,
         };
         let field = Field::new(field.name(), written.data_type().clone(), true);
         Ok((written, field))
@@ -210,6 +214,25 @@ impl Lines {
         }
         line.push(quote);
     }
+}
+
+/// Returns bytes as PostgreSQL and `to_json` write them, hexadecimal digits behind `\x`, and others as they
+/// are.
+fn bytes_as_text(values: ArrayRef) -> Result<ArrayRef> {
+    if !values.data_type().is_binary() {
+        return Ok(values);
+    }
+    let bytes = cast(&values, &DataType::LargeBinary)?;
+    let text = |bytes: &[u8]| -> Result<String> {
+        let mut text = String::with_capacity(2 + 2 * bytes.len());
+        text.push_str("\\x");
+        for byte in bytes {
+            write!(text, "{byte:02x}").map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        }
+        Ok(text)
+    };
+    let texts = bytes.as_binary::<i64>().iter().map(|bytes| bytes.map(text).transpose());
+    Ok(Arc::new(texts.collect::<Result<LargeStringArray>>()?))
 }
 
 fn is_json(field: &Field) -> bool {

@@ -18,8 +18,8 @@ use hypostyle_error::missing_table::of_missing_table;
 use hypostyle_error::{external, is_about_the_text, may_be_of_names, with_nearest_function};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
+use hypostyle_sql::join_using;
 use hypostyle_sql::parse::{explained, parse_as_written};
-use hypostyle_sql::{doubles, join_using};
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -153,7 +153,6 @@ async fn plan_once(
     mut statement: DfStatement,
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
-    doubles::rewrite(&mut statement);
     if let Some(statement) = explained(&mut statement) {
         aliased_calls::rewrite_in(statement, state);
         join_using::write_chains_out(statement).map_err(external)?;
@@ -209,7 +208,6 @@ fn functions(state: &SessionState) -> impl Iterator<Item = &str> {
 /// Those of the parser and the planner.
 pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
     let mut expr = parse_as_written(sql).map_err(external)?;
-    doubles::rewrite_in(&mut expr);
     aliased_calls::rewrite_in(&mut expr, state);
     let expr = state
         .create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)

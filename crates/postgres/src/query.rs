@@ -208,8 +208,8 @@ pub fn run(
     };
     let (schema, shapes) = schema(link, &mut columns, choices.numeric)?;
     let is_query = statement.nature() == Nature::Query && !columns.is_empty();
-    // The extension has no arrays of several dimensions.
-    let may_be_columns = choices.transfer == Transfer::Columns || !shapes.iter().any(Shape::has_dimensions);
+    let may_be_columns =
+        choices.transfer == Transfer::Columns || !shapes.iter().any(Shape::is_other_in_columns);
     if is_query && may_be_columns && takes_columns(link, choices.transfer)? {
         match run_columns(link, statement, &prepared.parameters, &bound, &schema, choices) {
             // It was dropped meanwhile.

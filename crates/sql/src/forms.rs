@@ -5,7 +5,7 @@ use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, SAMPLED_ROW};
-use crate::walk::{expressions, expressions_mut, walk, walk_mut};
+use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -24,10 +24,7 @@ pub const ANY_EQUAL: &str = "any_equal";
 /// # Errors
 /// `Unsupported` for a sample or a FETCH that cannot be had.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Forms::default()) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Forms::default()))
 }
 
 #[derive(Default)]
@@ -316,14 +313,6 @@ fn alike(left: &mut Expr, right: &mut Expr) -> Expr {
 
 fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
-}
-
-fn done(result: Result<()>) -> ControlFlow<Error> {
-    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
-}
-
-fn taken(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
 fn is_rewritten(expr: &Expr) -> bool {

@@ -1,6 +1,6 @@
 //! The options of identity columns, which the parser takes in one order and PostgreSQL in any.
 
-use crate::parse::tokens_as_written;
+use crate::tokenized::tokens_as_written;
 use sqlparser::tokenizer::Token;
 use std::borrow::Cow;
 

@@ -4,7 +4,7 @@
 //! The parser reads other actions in their places. What it has read there becomes an UPDATE of no
 //! columns or an INSERT of no rows, which it makes of no text.
 
-use crate::parse::tokens_as_written;
+use crate::tokenized::tokens_as_written;
 use crate::walk::walk_mut;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{

@@ -6,6 +6,7 @@ use crate::gate::check_size;
 use crate::identity_options::order_identity_options;
 use crate::insert_clauses::{conflict_apart, known_by_name, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
+use crate::tokenized::tokens_of;
 use crate::watched_dialect::Watched;
 use crate::{
     asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
@@ -17,7 +18,7 @@ use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
 use hypostyle_error::from_datafusion;
 use hypostyle_types::{Error, ErrorKind, Result};
-use sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Query, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Query, Statement};
 use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::{Token, Tokenizer};
@@ -325,6 +326,7 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
+    refused::check_tokens(&tokens)?;
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
     let known = match known.or_else(|| pivot_words::known(&tokens)) {
         None => asof_join::known(&tokens)?,
@@ -375,19 +377,6 @@ pub fn parse_query(sql: &str, extension: &Extension) -> Result<Query> {
         return Ok(*query);
     }
     Err(Error::new(ErrorKind::Syntax, "a query was expected"))
-}
-
-/// Parses an expression.
-///
-/// # Errors
-/// `Syntax`, also where the text is more than one expression.
-pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
-    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"), extension)?.body
-        && let Some(SelectItem::UnnamedExpr(expression)) = select.projection.into_iter().next()
-    {
-        return Ok(expression);
-    }
-    Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
 /// A text in words that the parsers know, and what some of them stand for.
@@ -445,23 +434,6 @@ fn check_numbers(tokens: &[Token]) -> Result<()> {
 /// Queries, statements and expressions within each other that the parser takes. The gate bounds
 /// them, too, but for statements.
 const RECURSION_LIMIT: usize = 3000;
-
-/// Returns the tokens of a text; none where it is not even tokens, which the parser is to refuse.
-pub fn tokens_of(sql: &str) -> Vec<Token> {
-    tokens_as_written(sql).unwrap_or_default()
-}
-
-/// Returns the tokens of a text, with its texts as they are written: printed, they are the text, but
-/// for those with escapes, which are plain ones.
-///
-/// # Errors
-/// `Syntax` for a text or a comment without an end; `InvalidInput` for an escape that is none.
-pub fn tokens_as_written(sql: &str) -> Result<Vec<Token>> {
-    let dialect = Watched::of_tokens(&GenericDialect {});
-    let sql = &*escapes::plain(sql)?;
-    let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize();
-    tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))
-}
 
 fn statements(parser: &mut DFParser<'_>) -> Result<VecDeque<DfStatement>> {
     parser.parse_statements().map_err(from_datafusion)

@@ -1,7 +1,7 @@
 //! The `?` of a statement, which get numbers before the parser reads them.
 
 use crate::kind::Kind;
-use crate::parse::tokens_as_written;
+use crate::tokenized::tokens_as_written;
 use hypostyle_error::wrong_parameters;
 use hypostyle_types::Result;
 use sqlparser::tokenizer::Token;

@@ -104,7 +104,7 @@ fn database(call: &Call<'_>) -> Result<Gives> {
 }
 
 fn schema(call: &Call<'_>) -> Result<Gives> {
-    text(call.known.scope.current().1)
+    Ok(Text(call.known.scope.search().1.into_iter().next()))
 }
 
 /// Returns a name or a number as a number.

@@ -17,10 +17,13 @@ mod parameters;
 pub(crate) mod plan_cache;
 pub(crate) mod portable;
 mod run;
+mod sent;
 mod snapshot;
 mod state;
 pub(crate) mod statement_cache;
 mod temporary;
+#[cfg(test)]
+pub(crate) mod test_options;
 pub(crate) mod transaction;
 mod wait;
 mod workers;
@@ -33,7 +36,6 @@ pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, Stor
 pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
 pub(crate) use run::ClusterChanges;
-pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
@@ -62,6 +64,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, OnceLock, Weak};
 use transaction::Explicit;
 use uuid::Uuid;
+
+/// The setting of how long the locks of other processes are waited for.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 /// One conversation with a database.
 pub struct Session {

@@ -213,8 +213,7 @@ impl Remembered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::plan_cache;
-    use crate::session::{Engine, EngineOptions, Session};
+    use crate::session::{Engine, EngineOptions, Session, test_options};
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;
     use datafusion::sql::parser::Statement as DfStatement;
@@ -269,7 +268,7 @@ mod tests {
 
     #[test]
     fn values_that_are_given_back_are_a_row_of_their_query() {
-        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..test_options::OPTIONS };
         let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
         let session = || Session::new(engine.clone(), Identity::default()).unwrap();
         let run = |session: &Session, sql: &str, values: Vec<ScalarValue>| {
@@ -316,7 +315,7 @@ mod tests {
 
     #[test]
     fn transactions_forget_no_results() {
-        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..test_options::OPTIONS };
         let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
         let session = Session::new(engine, Identity::default()).unwrap();
         let run = |sql: &str| session.execute(sql, &Parameters::None).unwrap();
@@ -347,7 +346,7 @@ mod tests {
 
     #[test]
     fn only_texts_of_the_caller_are_remembered() {
-        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..plan_cache::tests::OPTIONS };
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..test_options::OPTIONS };
         let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
         let session = Session::new(engine, Identity::default()).unwrap();
         let texts = [

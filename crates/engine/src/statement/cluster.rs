@@ -6,7 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, cast, null_as, parse};
+use crate::statement::dialect::{as_statement, cast, data_type, parse};
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -285,10 +285,7 @@ impl Session {
         let outcome = self.query(as_statement(query.clone()), parameters)?;
         let columns = Session::describe(&outcome)?.into_iter();
         let column = |(name, of_type, _): (String, LogicalType, bool)| -> Result<ColumnDef> {
-            let Expr::Cast { data_type, .. } = null_as(&of_type)? else {
-                return Err(Error::internal("the columns of a query are no table"));
-            };
-            Ok(ColumnDef { name: build::name(&name), data_type, options: Vec::new() })
+            Ok(ColumnDef { name: build::name(&name), data_type: data_type(&of_type)?, options: Vec::new() })
         };
         columns.map(column).collect()
     }

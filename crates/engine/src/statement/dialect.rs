@@ -1,7 +1,7 @@
 //! The text of statements as syntax trees.
 
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Query, Statement};
 use hypostyle_sql::literal;
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::wire_names;
@@ -36,6 +36,14 @@ pub(super) fn as_statement(query: Query) -> DfStatement {
 /// Returns NULL as a value of a type. A type is told by its text alone.
 pub(super) fn null_as(to: &LogicalType) -> Result<Expr> {
     parse::parse_as_written(&format!("CAST(NULL AS {to})"))
+}
+
+/// Returns a type as the parser has it.
+pub(super) fn data_type(of: &LogicalType) -> Result<DataType> {
+    match null_as(of)? {
+        Expr::Cast { data_type, .. } => Ok(data_type),
+        _ => Err(Error::internal(format!("a cast to {of} that is none"))),
+    }
 }
 
 /// Returns a value as one of a type.

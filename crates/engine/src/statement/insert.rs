@@ -200,7 +200,7 @@ fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Val
     for (index, place) in given.iter().enumerate() {
         let of = &columns[*place].logical_type;
         // The planner reads no types of maps within structures.
-        if !has_structure(of) || has_map(of) {
+        if !has_structure(of) || of.has_map() {
             continue;
         }
         let cast = null_as(of)?;
@@ -227,15 +227,6 @@ pub(super) fn has_structure(of: &LogicalType) -> bool {
     match of {
         LogicalType::Struct { .. } => true,
         LogicalType::List { element } | LogicalType::Array { element, .. } => has_structure(element),
-        _ => false,
-    }
-}
-
-fn has_map(of: &LogicalType) -> bool {
-    match of {
-        LogicalType::Map { .. } => true,
-        LogicalType::List { element } | LogicalType::Array { element, .. } => has_map(element),
-        LogicalType::Struct { fields } => fields.iter().any(|field| has_map(&field.logical_type)),
         _ => false,
     }
 }

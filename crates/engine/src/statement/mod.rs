@@ -27,6 +27,7 @@ mod golden_plans;
 mod index;
 mod insert;
 mod key_lookup;
+mod like_table;
 mod local_settings;
 mod macros;
 mod maintenance;
@@ -48,6 +49,7 @@ mod refusal;
 mod result;
 mod returning;
 mod route;
+mod row_locks;
 mod sequence;
 mod sessions;
 mod settings;
@@ -93,7 +95,7 @@ use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use macros::refuse_stored;
 use materialized::refuse_materialized;
-use refusal::{refuse, refuse_given};
+use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
 use std::path::Path;
@@ -276,6 +278,7 @@ impl Session {
             SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
+            SqlStatement::CreateLike(like) => self.create_like(like),
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
@@ -388,7 +391,8 @@ impl Session {
                 Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
             Statement::CreateFunction(_) => Err(Error::unsupported(
-                "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
+                "CREATE FUNCTION is not supported; write CREATE TEMP MACRO, which names an expression for this session, \
+                 or the expression in the query, or in a view",
             )),
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
@@ -397,7 +401,15 @@ impl Session {
                 refuse_stored(temporary)?;
                 self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
             }
-            Statement::DropFunction(drop) if self.drop_attempt(&drop) || self.drop_macros(&drop) => Ok(DONE),
+            Statement::DropFunction(drop) => self.drop_functions(&drop),
+            Statement::DropProcedure { if_exists, proc_desc, .. } => {
+                let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
+                names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)
+            }
+            Statement::DropDomain(drop) => {
+                let name = drop.name.to_string();
+                drop_nothing("domain", &name, drop.if_exists, "42704").map(|()| DONE)
+            }
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
@@ -406,6 +418,7 @@ impl Session {
                     return Ok(outcome);
                 }
                 self.name_columns(&mut query);
+                self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
@@ -578,10 +591,10 @@ impl Session {
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();
         if !exists && !create {
-            let error = unknown_table(snapshot.catalog(), table);
+            let error = unknown_table(snapshot.catalog(), &split_name(table).join("."));
             return Err(Error::new(
                 error.kind(),
-                format!("{}, or create the table from the data with create=True", error.message()),
+                format!("{}; an append makes no table unless it is told to create one", error.message()),
             ));
         }
         self.write(&database, |writer| {

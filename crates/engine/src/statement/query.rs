@@ -1,6 +1,7 @@
 //! Runs queries, from a parsed statement to stored columns or to a stream; and INSERT, which reads
 //! one.
 
+use crate::session::outcome::DONE;
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
@@ -25,7 +26,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
-    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -230,18 +231,11 @@ impl Session {
                 let _once = finds.set(origins(&plan, &scope));
             }
             let outcome = match plan {
-                LogicalPlan::Statement(_)
-                | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
-                    // SET and functions: DataFusion keeps their state in the session.
+                LogicalPlan::Statement(_) => {
+                    // SET and RESET of DataFusion's own settings, which it keeps in the session.
                     plans.lock().clear();
-                    let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
-                    let plan = frame.logical_plan().clone();
-                    match plan.schema().fields().is_empty() {
-                        true => Ok(Outcome::Done { rows_affected: None }),
-                        false => start(&context.state(), plan, None, Purpose::Work, threads)
-                            .await
-                            .map(|(outcome, _)| outcome),
-                    }
+                    let _nothing = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
+                    Ok(DONE)
                 }
                 LogicalPlan::Ddl(other) => {
                     Err(Error::unsupported(format!("{} is not supported", other.name())))

@@ -1,7 +1,8 @@
 //! Bytes as texts and texts as bytes: `encode` and `decode`, their encodings, and single bytes and bits.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
 use crate::builtin::number::wrong;
+use crate::builtin::written::{Described, Kind};
 use crate::byte_text::{base64, escaped, hexadecimal, of_base64, of_digits, read};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, StringArray};
 use arrow::compute::cast;

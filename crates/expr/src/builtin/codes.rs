@@ -1,7 +1,8 @@
 //! Texts and bytes in other notations: digits of other bases, URLs, sizes, escapes; and checksums.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
 use crate::builtin::number::wrong;
+use crate::builtin::written::{Described, Kind};
 use crate::value_keys::nested_keys;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, StringArray, UInt64Array};
 use arrow::compute::cast;

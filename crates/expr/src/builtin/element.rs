@@ -1,7 +1,7 @@
 //! One element of each list, as the aggregate of its elements gives it: `list_first(l)`, `list_last(l)`,
 //! `list_any_value(l)`.
 
-use crate::builtin::definition::refused;
+use crate::arguments::refused;
 use crate::builtin::of_list::other_names;
 use arrow::array::{Array, AsArray, LargeListArray, UInt64Array, new_null_array};
 use arrow::compute::{cast, take};

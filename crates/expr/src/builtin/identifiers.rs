@@ -1,6 +1,6 @@
 //! UUIDs that begin with the time at which they were made, and what others say about themselves.
 
-use crate::builtin::definition::{Described, Kind};
+use crate::builtin::written::{Described, Kind};
 use arrow::array::{ArrayRef, AsArray, Int64Array, StringArray, TimestampMicrosecondArray};
 use arrow::datatypes::{DataType, TimeUnit};
 use chrono::Utc;

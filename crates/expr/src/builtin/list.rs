@@ -1,7 +1,8 @@
 //! Lists: sums that are exact, their lengths, and lists by other lists; structures and maps as lists.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
 use crate::builtin::number::wrong;
+use crate::builtin::written::{Described, Kind};
 use crate::cast::cast as cast_as_sql;
 use crate::value_keys::comparable;
 use arrow::array::{

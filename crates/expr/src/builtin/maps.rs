@@ -1,6 +1,7 @@
 //! Maps of the entries of others.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use crate::value_keys::nested_keys;
 use arrow::array::{Array, ArrayRef, AsArray, MapArray, StructArray, UInt64Array, new_null_array};
 use arrow::buffer::{NullBuffer, OffsetBuffer};

@@ -5,7 +5,6 @@ mod age;
 mod bytes;
 pub(crate) mod choice;
 mod codes;
-mod definition;
 mod distance;
 pub(crate) mod domain;
 pub(crate) mod each;
@@ -38,17 +37,18 @@ mod time_from_char;
 mod time_pattern;
 mod time_to_char;
 mod to_char;
+mod written;
 
-pub(crate) use definition::Builtin;
 pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;
 pub use text::braces;
+pub(crate) use written::Builtin;
 
 use crate::meter::Meter;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
-use definition::{Described, function};
 use std::sync::Arc;
+use written::{Described, function};
 
 /// Returns the function of a zone's part, which the rewrites of plans know.
 pub(crate) fn timezone_part() -> Option<ScalarUDF> {

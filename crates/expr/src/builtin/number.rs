@@ -1,6 +1,7 @@
 //! Numbers: rounding to more digits than a DOUBLE has, quotients, buckets, and numbers of arguments.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringArray,
     new_null_array,

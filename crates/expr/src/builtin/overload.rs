@@ -1,7 +1,7 @@
 //! Functions that DuckDB has for further types: a character and some of a text as elements of a list, and
 //! what a list or the keys of a map contain.
 
-use crate::builtin::definition::refused;
+use crate::arguments::refused;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::datatypes::{DataType, Field, FieldRef};

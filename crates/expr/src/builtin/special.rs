@@ -1,8 +1,8 @@
 //! Functions of numbers that the standard library lacks: the gamma and the error function, angles in
 //! degrees, and the neighbours of numbers.
 
-use crate::builtin::definition::{Described, Kind};
 use crate::builtin::number::wrong;
+use crate::builtin::written::{Described, Kind};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::error::{DataFusionError, Result};

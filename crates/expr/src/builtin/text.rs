@@ -1,6 +1,7 @@
 //! Functions that build a text by a pattern, and of the parts of texts and paths.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use crate::pattern::{WHOLE_PATTERN, check_pattern};
 use arrow::array::{Array, ArrayRef, AsArray, ListBuilder, StringArray, StringBuilder};
 use arrow::buffer::NullBuffer;

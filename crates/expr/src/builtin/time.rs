@@ -1,7 +1,8 @@
 //! Points in time: read from text by a pattern, made of numbers, divided into buckets, and their parts.
 
-use crate::builtin::definition::{Described, Kind, refused};
+use crate::arguments::refused;
 use crate::builtin::time_pattern::nodes;
+use crate::builtin::written::{Described, Kind};
 use crate::builtin::{strftime, strptime, time_from_char};
 use crate::calendar::checked_days;
 use crate::interval::INTERVAL;

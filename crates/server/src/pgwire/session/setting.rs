@@ -53,15 +53,17 @@ impl Session {
                 Ok("RESET")
             }
             Setting::Transaction { modes, session } => {
-                if modes.contains("serializable") {
+                if modes.is_serializable() {
                     return Err(Error::unsupported(
                         "transactions are not serializable: they have snapshot isolation, which is stronger than \
                          REPEATABLE READ; leave the level out",
                     ));
                 }
                 if *session {
-                    let value = if modes.contains("READ ONLY") { "on" } else { "off" };
-                    self.settings.set("default_transaction_read_only", value)?;
+                    if let Some(read_only) = modes.read_only {
+                        let value = if read_only { "on" } else { "off" };
+                        self.settings.set("default_transaction_read_only", value)?;
+                    }
                 } else if self.connection.is_in_transaction() {
                     self.connection.execute(&format!("SET TRANSACTION{modes}"))?;
                 } else {

@@ -1,18 +1,15 @@
-//! How a function is written down: its names, the kinds of its arguments, and what computes it from whole
-//! columns of them.
+//! Functions as they are written down: their names, the kinds of their arguments, and what computes them.
 
+use crate::arguments::{ArgumentKind, Arguments};
 use crate::interval::INTERVAL;
 use crate::wrapped::equal_by;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use hypostyle_error::external;
-use hypostyle_error::type_name::type_name;
-use hypostyle_types::Error;
 use std::sync::Arc;
 
 /// The type that an argument is converted to.
@@ -35,8 +32,9 @@ pub(super) enum Kind {
     Shown,
 }
 
-impl Kind {
-    /// Returns the type that a value of a type becomes.
+impl ArgumentKind for Kind {
+    const ANY: Self = Self::Any;
+
     fn coerced(self, of: &DataType) -> Option<DataType> {
         let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
         match self {
@@ -97,12 +95,7 @@ type Gives = fn(&[DataType]) -> Result<DataType>;
 /// A function as it is written down.
 pub(super) struct Described {
     pub(super) names: &'static [&'static str],
-    /// The kinds of its arguments. The last one is that of all further arguments, if there may be
-    /// `more`.
-    kinds: &'static [Kind],
-    /// The number of last arguments that may be left out.
-    optional: usize,
-    more: bool,
+    arguments: Arguments<Kind>,
     gives: Gives,
     body: Body,
 }
@@ -114,15 +107,15 @@ impl Described {
         gives: Gives,
         body: Body,
     ) -> Self {
-        Self { names, kinds, optional: 0, more: false, gives, body }
+        Self { names, arguments: Arguments::new(kinds), gives, body }
     }
 
     pub(super) const fn optional(self, optional: usize) -> Self {
-        Self { optional, ..self }
+        Self { arguments: self.arguments.optional(optional), ..self }
     }
 
     pub(super) const fn more(self) -> Self {
-        Self { more: true, ..self }
+        Self { arguments: self.arguments.more(), ..self }
     }
 }
 
@@ -156,19 +149,7 @@ impl ScalarUDFImpl for Builtin {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let Described { kinds, optional, more, .. } = self.described;
-        if types.len() + optional < kinds.len() || (types.len() > kinds.len() && !more) {
-            let wanted: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
-            return Err(refused(format!("{}() takes {}", self.name(), wanted.join(", "))));
-        }
-        let coerced = types.iter().enumerate().map(|(place, of)| {
-            let kind = kinds.get(place).or(kinds.last()).copied().unwrap_or(Kind::Any);
-            kind.coerced(of).ok_or_else(|| {
-                let (name, place, wanted) = (self.name(), place + 1, kind.described());
-                refused(format!("{name}(): argument {place} is {wanted}, not {}", type_name(of)))
-            })
-        });
-        coerced.collect()
+        self.described.arguments.coerced(self.name(), types)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -193,12 +174,7 @@ impl ScalarUDFImpl for Builtin {
     }
 }
 
-/// Returns an error of who called a function.
-pub(super) fn refused(message: impl Into<String>) -> DataFusionError {
-    external(Error::invalid_input(message.into()).with_sqlstate("22023"))
-}
-
-/// Returns a function as a session has it.
+/// Returns the function that is written down.
 pub(super) fn function(described: &'static Described) -> ScalarUDF {
     let aliases = described.names[1..].iter().map(ToString::to_string).collect();
     let signature = Signature::user_defined(Volatility::Immutable);
