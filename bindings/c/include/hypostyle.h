@@ -605,9 +605,9 @@ hypostyle_status hypostyle_append_columns(hypostyle_connection *connection, cons
                                           size_t column_count, uint32_t flags, uint64_t *rows,
                                           hypostyle_error **error);
 
-/* Begins to append rows to a table. They take effect together with hypostyle_appender_finish(). Rows
- * are sent in pieces, the first of which begins a transaction, or a savepoint in an open one: other
- * statements of the connection belong to it until then. */
+/* Begins to append rows to a table, which is named as for hypostyle_append(). They take effect together
+ * with hypostyle_appender_finish(). Rows are sent in pieces, the first of which begins a transaction, or a
+ * savepoint in an open one: other statements of the connection belong to it until then. */
 hypostyle_status hypostyle_appender_open(hypostyle_connection *connection, const char *table, size_t length,
                                          hypostyle_appender **appender, hypostyle_error **error);
 

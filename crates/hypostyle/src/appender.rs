@@ -80,7 +80,7 @@ impl Appender {
     /// `UnknownName`; `Closed`.
     pub fn open(session: Arc<DriverSession>, table: &str) -> Result<Self> {
         let mark = CancelMark::default();
-        let sql = format!("SELECT * FROM {table} LIMIT 0");
+        let sql = format!("SELECT * FROM {} LIMIT 0", as_sql(table));
         let columns = session.execute(&mark, &sql, Parameters::None)?.columns().to_vec();
         let builders = columns.iter().map(|column| Builder::of(&column.logical_type)).collect();
         Ok(Self {
@@ -494,9 +494,43 @@ fn check_range(value: i64, of: &LogicalType) -> Result<()> {
     }
 }
 
+/// Writes a table's name as SQL. Its parts are between dots and are what they are, in any case, as for
+/// [`crate::Connection::append`]: the name is no SQL itself, which could be another statement.
+fn as_sql(table: &str) -> String {
+    let mut sql = String::from('"');
+    let mut inside = false;
+    let mut characters = table.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if inside && characters.next_if_eq(&'"').is_some() => sql.push_str("\"\""),
+            '"' => inside = !inside,
+            '.' if !inside => sql.push_str("\".\""),
+            other => sql.push(other),
+        }
+    }
+    sql.push('"');
+    sql
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Database, OpenOptions};
+
+    #[test]
+    fn a_table_is_named_as_for_append() -> Result<()> {
+        assert_eq!(as_sql("main.My Table"), r#""main"."My Table""#);
+        assert_eq!(as_sql(r#""a.b"."c""d""#), r#""a.b"."c""d""#);
+        let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
+        session.connection().execute("CREATE TABLE \"My Table\" (a INTEGER)")?;
+        let mut appender = Appender::open(session.clone(), "main.My Table")?;
+        appender.row([AppendValue::Integer(1)])?;
+        assert_eq!(appender.finish()?, 1);
+        for name in ["(SELECT 1)", "\"My Table\", \"My Table\" AS u", "my table", "t; SELECT 1"] {
+            assert!(Appender::open(session.clone(), name).is_err(), "{name}");
+        }
+        Ok(())
+    }
 
     #[test]
     fn values_become_those_of_their_column_or_are_refused() {
