@@ -24,6 +24,7 @@ pub mod join_keys;
 pub mod join_order;
 pub mod json_alias;
 pub mod lateral;
+pub mod later_form;
 pub mod levels;
 pub mod logical_types;
 mod missing_tables;
