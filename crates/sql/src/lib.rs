@@ -37,6 +37,7 @@ pub mod identifier;
 pub mod identity_options;
 pub mod in_list;
 pub mod insert_clauses;
+pub mod insert_function;
 pub mod interval_text;
 pub mod join_using;
 pub mod json_path;
