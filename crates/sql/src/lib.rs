@@ -78,6 +78,7 @@ mod time_literal;
 mod tokenized;
 pub mod twin_keys;
 pub mod type_brackets;
+pub mod type_tree;
 pub mod walk;
 pub mod watched_dialect;
 pub mod wildcard;
