@@ -208,7 +208,17 @@ impl Session {
     /// means something else where names mean other tables, or another time: macros change, and so does what a
     /// PIVOT finds.
     pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
-        let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
+        let is_wire = self.settings.is_wire();
+        let known = self.last_read.lock().take_if(|last| last.is(sql, is_wire, given));
+        let statement = match known {
+            Some(known) => known.statement,
+            None => SqlStatement::parse(sql, given, extension(is_wire))?,
+        };
+        self.meant(sql, statement)
+    }
+
+    /// Returns what a statement that is read means now, and says what [`Self::read`] does.
+    pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
         let is_expanded = self.expand_macros(&mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
