@@ -5,17 +5,16 @@ use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{as_statement, extension};
+use crate::statement::given_rows::given_rows;
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::MemTable;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DropFunction, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
     ObjectName, Query, SetExpr, Statement, TableFactor, TableObject,
 };
-use hypostyle_catalog::given::Relation;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::insert_function::InsertFunction;
@@ -129,9 +128,7 @@ impl Session {
             return Ok(None);
         };
         let row = self.attempted(&attempt)?;
-        let table =
-            MemTable::try_new(row.schema(), vec![vec![row]]).map_err(hypostyle_error::from_datafusion)?;
-        let attempted = self.scope.give(Relation::Rows { role: "attempted", rows: Arc::new(table) });
+        let attempted = given_rows(&self.scope, "attempted", vec![row])?;
         *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
         self.name_columns(query);

@@ -10,6 +10,7 @@ use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::{given_rows, published_rows, rows_from};
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
 use crate::statement::planned_parameters::literal;
 use crate::statement::referential::positions_and;
@@ -368,7 +369,7 @@ impl Session {
         (table, of_cluster): (&TableEntry, TableId),
         constraint: &ConstraintEntry,
     ) -> Result<()> {
-        let rows = self.published(writer, table)?;
+        let rows = published_rows(&self.scope, writer, table, None)?;
         let columns = match &constraint.rule {
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
@@ -378,7 +379,7 @@ impl Session {
                 let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
                 self.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
-                let keys = self.published(writer, &other)?;
+                let keys = published_rows(&self.scope, writer, &other, None)?;
                 let query = first_without_key(called(&rows, NEW), &ours, called(&keys, KEY), &theirs);
                 let Some(row) = self.first_row(query)? else { return Ok(()) };
                 let rows = NewRows { first: None, of_statement: true, compared: None };
@@ -400,30 +401,8 @@ impl Session {
         Err(broken(constraint, table, "", &shown, "several rows have that key").with_sqlstate("23505"))
     }
 
-    /// Gives queries the published rows of a table of the cluster, with their places.
-    pub(super) fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
-        self.published_at(writer, table, None)
-    }
-
-    /// Gives queries the published rows of a table of the cluster at some places: the nodes read no others.
-    fn published_at(
-        &self,
-        writer: &Transaction,
-        table: &TableEntry,
-        places: Option<RoaringTreemap>,
-    ) -> Result<Given> {
-        let table = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
-        Ok(self.scope.give(Relation::Published { table, places: places.map(Arc::new) }))
-    }
-
-    /// Gives queries the rows of a table from a position on, with their positions.
-    fn rows_from(&self, database: &str, table: &TableEntry, first: u64) -> Given {
-        let table = Name::new(database, &table.schema, &table.name);
-        self.scope.give(Relation::Positions { table, first })
-    }
-
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
-        let rows = self.rows_from(database, table, 0);
+        let rows = rows_from(&self.scope, database, table, 0);
         let query = first_that(called(&rows, NEW), build::is_null(build::column_of(NEW, column)));
         let Some(row) = self.first_row(query)? else { return Ok(()) };
         let shown = shown(table, &row, |_| true);
@@ -602,7 +581,7 @@ impl Session {
     fn own_rows_from(&self, writer: &Transaction, table: &TableEntry, first: u64) -> Result<Given> {
         let database = self.scope.name_of(writer.database())?;
         if self.cluster_table_of(writer, table.id).is_none() {
-            return Ok(self.rows_from(&database, table, first));
+            return Ok(rows_from(&self.scope, &database, table, first));
         }
         let table = Name::new(&database, &table.schema, &table.name);
         Ok(self.scope.give(Relation::Staged { table, first }))
@@ -630,7 +609,7 @@ impl Session {
         }
         let entry = table.entry();
         let new = self.own_rows_from(writer, entry, first)?;
-        let published = self.published(writer, entry)?;
+        let published = published_rows(&self.scope, writer, entry, None)?;
         let of_key: Vec<(&ColumnEntry, String)> =
             columns_of(entry, key).into_iter().map(|column| (column, column.name.clone())).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
@@ -661,7 +640,7 @@ impl Session {
             return Ok(None);
         }
         let places = UInt64Array::from_iter_values(deleted.iter());
-        self.given_rows("gone", vec![positions_and(places, Vec::new())?]).map(Some)
+        given_rows(&self.scope, "gone", vec![positions_and(places, Vec::new())?]).map(Some)
     }
 
     /// Gives queries the rows of a table of the cluster that meet some conditions, as the transaction sees
@@ -674,7 +653,7 @@ impl Session {
         mut conditions: Vec<Expr>,
     ) -> Result<Visible> {
         let entry = table.entry();
-        let (published, gone) = (self.published(writer, entry)?, self.gone(of_cluster)?);
+        let (published, gone) = (published_rows(&self.scope, writer, entry, None)?, self.gone(of_cluster)?);
         let own = (table.positions() > 0).then(|| self.own_rows_from(writer, entry, 0)).transpose()?;
         let of_own =
             own.as_ref().map(|own| columns_and_places(called(own, OLD), columns, conditions.clone()));
@@ -830,14 +809,14 @@ impl Session {
     ) -> Result<Option<RecordBatch>> {
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
         // No other published row has a key of theirs.
-        let gone = self.published_at(writer, other.entry(), Some(places))?;
+        let gone = published_rows(&self.scope, writer, other.entry(), Some(places))?;
         let own = self.own_rows_from(writer, other.entry(), 0)?;
         let lost = self.rows_of_query(lost_keys(called(&gone, OLD), called(&own, KEY), &theirs))?;
         let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
         if count == 0 {
             return Ok(None);
         }
-        let keys = self.given_rows("keys", lost.clone())?;
+        let keys = given_rows(&self.scope, "keys", lost.clone())?;
         let of_key = columns_of(other.entry(), referred);
         let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
             let place = of_key.iter().position(|of| of.id == column.id).unwrap_or_default();
@@ -937,7 +916,7 @@ impl Session {
                     .with_sqlstate("2BP01"));
                 };
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
-                all = self.rows_from(&self.scope.name_of(writer.database())?, other, 0);
+                all = rows_from(&self.scope, &self.scope.name_of(writer.database())?, other, 0);
                 let query = first_without_key(new, &ours, called(&all, KEY), &theirs);
                 (query, Breach::of_reference(columns, other))
             }

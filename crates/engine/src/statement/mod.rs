@@ -21,6 +21,7 @@ mod error_place;
 mod explain_options;
 mod expression;
 mod foreign;
+mod given_rows;
 mod given_types;
 #[cfg(test)]
 mod golden_plans;

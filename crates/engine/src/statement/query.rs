@@ -4,6 +4,7 @@
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::given_table;
 use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
@@ -18,7 +19,6 @@ use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::MemTable;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ParamValues, TableReference};
 use datafusion::error::DataFusionError;
@@ -434,9 +434,8 @@ impl Session {
         let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
         let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
-        let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.
-        let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
+        let selected = given_table(&self.scope, "selected", rows, Vec::new())?;
         **source = build::all_rows(selected.factor(None));
         let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
