@@ -339,7 +339,7 @@ impl Session {
             ));
         }
         self.check_found(of_cluster)?;
-        self.note_free_keys(of_cluster);
+        self.run.lock().cluster.note_free_keys(of_cluster);
         Ok(Some(of_cluster))
     }
 
@@ -377,7 +377,7 @@ impl Session {
                 let of_other = self.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
                 self.check_found(of_other)?;
                 let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
-                self.note_looked(of_cluster, looked);
+                self.run.lock().cluster.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
                 let keys = published_rows(&self.scope, writer, &other, None)?;
                 let query = first_without_key(called(&rows, NEW), &ours, called(&keys, KEY), &theirs);
@@ -599,12 +599,12 @@ impl Session {
     ) -> Result<()> {
         let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
         self.check_found(of_cluster)?;
-        let deleted = self.deleted_of(of_cluster);
+        let deleted = self.run.lock().cluster.deleted_of(of_cluster);
         let seen = self.scope.catalog_of_cluster();
         let there = seen.as_ref().and_then(|seen| seen.table(of_cluster)).map(Table::rows);
         // After TRUNCATE, too, no row is left that has a key; a list of all would be as long as the table.
         if self.is_sent_again(of_cluster) || there == Some(deleted.len()) {
-            self.note_free_keys(of_cluster);
+            self.run.lock().cluster.note_free_keys(of_cluster);
             return Ok(());
         }
         let entry = table.entry();
@@ -625,7 +625,7 @@ impl Session {
         let (rows_new, rows_old) = (called(&new, NEW), called(&published, OLD));
         let is_same = has_same_key(NEW, &columns, OLD, &columns);
         let query = first_with_partner(rows_new, rows_old, is_same, conditions);
-        self.note_free_keys(of_cluster);
+        self.run.lock().cluster.note_free_keys(of_cluster);
         match self.first_row(query)? {
             Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
             None => Ok(()),
@@ -635,7 +635,7 @@ impl Session {
     /// Gives queries the places of the rows that the transaction deletes of a table of the cluster, if there
     /// are any.
     fn gone(&self, of_cluster: TableId) -> Result<Option<Given>> {
-        let deleted = self.deleted_of(of_cluster);
+        let deleted = self.run.lock().cluster.deleted_of(of_cluster);
         if deleted.is_empty() {
             return Ok(None);
         }
@@ -753,7 +753,8 @@ impl Session {
             self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
         let together =
             self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
-        self.note_looked(of_cluster, Looked { table: of_other, what: Wanted::Keys, together });
+        let looked = Looked { table: of_other, what: Wanted::Keys, together };
+        self.run.lock().cluster.note_looked(of_cluster, looked);
         let there = build::derived(query, build::name(KEY));
         self.first_row(first_without_key(called(&new, NEW), &ours, there, &theirs))
     }
@@ -766,7 +767,7 @@ impl Session {
         (table, of_cluster, columns): Side<'_>,
         (other, of_other, referred): Side<'_>,
     ) -> Result<Option<RecordBatch>> {
-        let places = self.deleted_of(of_other);
+        let places = self.run.lock().cluster.deleted_of(of_other);
         if places.is_empty() {
             return Ok(None);
         }
@@ -776,7 +777,8 @@ impl Session {
         }
         let together =
             self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
-        self.note_looked(of_other, Looked { table: of_cluster, what: Wanted::References, together });
+        let looked = Looked { table: of_cluster, what: Wanted::References, together };
+        self.run.lock().cluster.note_looked(of_other, looked);
         // What nodes cannot be told is looked for at once.
         let is_told = |column: &ColumnEntry| Kind::of(&column.logical_type).is_some_and(|kind| told(kind).0);
         let are_told = columns_of(other.entry(), referred).into_iter().any(is_told);

@@ -194,7 +194,7 @@ impl Session {
         if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
             writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
         }
-        self.delete_in_cluster(table, deleted);
+        self.run.lock().cluster.delete(table, deleted);
         if !own_deleted.is_empty() {
             writer.delete(id, &own_deleted)?;
         }

@@ -89,7 +89,7 @@ impl Session {
             let table = self.cluster_table_of(writer, target.id);
             let table = table.ok_or_else(|| Error::internal("a table of the cluster that is none"))?;
             self.check_found(table)?;
-            self.delete_in_cluster(table, places);
+            self.run.lock().cluster.delete(table, places);
             if let Some(values) = values {
                 self.run.lock().cluster.values.insert(table, (values, memory));
             }
