@@ -171,9 +171,9 @@ mod tests {
         let mut changes = ClusterChanges::default();
         changes.delete(TableId(1), RoaringTreemap::new());
         assert!(changes.deleted.is_empty());
-        changes.delete(TableId(1), [3, 5].into_iter().collect());
-        changes.delete(TableId(1), [5, 7].into_iter().collect());
-        assert_eq!(changes.deleted_of(TableId(1)), [3, 5, 7].into_iter().collect());
+        changes.delete(TableId(1), RoaringTreemap::from_iter([3_u64, 5]));
+        changes.delete(TableId(1), RoaringTreemap::from_iter([5_u64, 7]));
+        assert_eq!(changes.deleted_of(TableId(1)), RoaringTreemap::from_iter([3_u64, 5, 7]));
         assert!(changes.deleted_of(TableId(2)).is_empty());
     }
 
