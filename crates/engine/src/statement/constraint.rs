@@ -25,7 +25,7 @@ use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Query};
 use hypostyle_catalog::given::{Given, Relation};
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::cast::texts_of_far_years;
@@ -274,7 +274,7 @@ impl Session {
             _ => self.looks_at_rows(writer, id)?,
         };
         if let Some(of_cluster) = of_cluster {
-            self.check_declared_in_cluster(writer, (id, of_cluster), declared)?;
+            check_declared_in_cluster(&self.scope, writer, (id, of_cluster), declared)?;
         }
         for constraint in declared {
             let Some(table) = writer.catalog().table_by_id(id).cloned() else {
@@ -341,22 +341,6 @@ impl Session {
         self.check_found(of_cluster)?;
         self.run.lock().cluster.note_free_keys(of_cluster);
         Ok(Some(of_cluster))
-    }
-
-    /// Checks that a table of the cluster can have constraints.
-    fn check_declared_in_cluster(
-        &self,
-        writer: &Transaction,
-        (id, of_cluster): (TableId, TableId),
-        declared: &[Declared],
-    ) -> Result<()> {
-        let catalog = self.scope.catalog_of_cluster();
-        let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
-        let entry = writer.catalog().table_by_id(id);
-        let (table, entry) =
-            table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
-        let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
-        check_keys(declared, &names, &table.partitioning)
     }
 
     /// Checks that all published rows of a table of the cluster keep a constraint.
@@ -704,27 +688,6 @@ impl Session {
         }
     }
 
-    /// Says whether rows that a foreign key connects are in fragments of equal numbers.
-    fn are_together(
-        &self,
-        (table, of_cluster, columns): (&TableEntry, TableId, &[ColumnId]),
-        (other, of_other, referred): (&TableEntry, TableId, &[ColumnId]),
-    ) -> bool {
-        let catalog = self.scope.catalog_of_cluster();
-        let partitioning = |id| Some(&catalog.as_ref()?.table(id)?.partitioning);
-        let (Some(own), Some(theirs)) = (partitioning(of_cluster), partitioning(of_other)) else {
-            return false;
-        };
-        let is_at = |table: &TableEntry, id: &ColumnId, key: &KeyColumn| {
-            table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == *id)
-        };
-        own.divides_like(theirs)
-            && own.columns().iter().zip(theirs.columns()).all(|(own, their)| {
-                let mut pairs = columns.iter().zip(referred);
-                pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
-            })
-    }
-
     /// Returns a new row of a table of the cluster that refers to a key which is not there.
     fn without_key(
         &self,
@@ -751,8 +714,11 @@ impl Session {
         };
         let Visible { query, _given } =
             self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
-        let together =
-            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
+        let together = are_together(
+            &self.scope,
+            (table.entry(), of_cluster, columns),
+            (other.entry(), of_other, referred),
+        );
         let looked = Looked { table: of_other, what: Wanted::Keys, together };
         self.run.lock().cluster.note_looked(of_cluster, looked);
         let there = build::derived(query, build::name(KEY));
@@ -775,8 +741,11 @@ impl Session {
         if self.is_sent_again(of_other) {
             return Ok(None);
         }
-        let together =
-            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
+        let together = are_together(
+            &self.scope,
+            (table.entry(), of_cluster, columns),
+            (other.entry(), of_other, referred),
+        );
         let looked = Looked { table: of_cluster, what: Wanted::References, together };
         self.run.lock().cluster.note_looked(of_other, looked);
         // What nodes cannot be told is looked for at once.
@@ -934,4 +903,40 @@ impl Session {
         let (_, batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
     }
+}
+
+/// Checks that a table of the cluster can have constraints.
+fn check_declared_in_cluster(
+    scope: &Scope,
+    writer: &Transaction,
+    (id, of_cluster): (TableId, TableId),
+    declared: &[Declared],
+) -> Result<()> {
+    let catalog = scope.catalog_of_cluster();
+    let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
+    let entry = writer.catalog().table_by_id(id);
+    let (table, entry) = table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
+    let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
+    check_keys(declared, &names, &table.partitioning)
+}
+
+/// Says whether rows that a foreign key connects are in fragments of equal numbers.
+fn are_together(
+    scope: &Scope,
+    (table, of_cluster, columns): (&TableEntry, TableId, &[ColumnId]),
+    (other, of_other, referred): (&TableEntry, TableId, &[ColumnId]),
+) -> bool {
+    let catalog = scope.catalog_of_cluster();
+    let partitioning = |id| Some(&catalog.as_ref()?.table(id)?.partitioning);
+    let (Some(own), Some(theirs)) = (partitioning(of_cluster), partitioning(of_other)) else {
+        return false;
+    };
+    let is_at = |table: &TableEntry, id: &ColumnId, key: &KeyColumn| {
+        table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == *id)
+    };
+    own.divides_like(theirs)
+        && own.columns().iter().zip(theirs.columns()).all(|(own, their)| {
+            let mut pairs = columns.iter().zip(referred);
+            pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
+        })
 }

@@ -36,7 +36,7 @@ use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
@@ -278,7 +278,7 @@ impl Session {
         let SetExpr::Select(select) = query.body.as_ref() else { return false };
         let is_stored = |table: &TableWithJoins| match &table.relation {
             TableFactor::Table { name, args: None, .. } => {
-                table.joins.is_empty() && (self.table_of(name).is_some() || self.is_given_table(name))
+                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(&self.scope, name))
             }
             _ => false,
         };
@@ -288,13 +288,6 @@ impl Session {
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
             && !named_columns::is_needed(statement)
-    }
-
-    /// Says whether a name is that of a stored table with the positions of its rows.
-    fn is_given_table(&self, name: &ObjectName) -> bool {
-        let [part] = name.0.as_slice() else { return false };
-        let given = part.as_ident().and_then(|name| self.scope.given(&name.value));
-        matches!(given, Some(Relation::Positions { table, .. }) if self.scope.cluster_table(&table).is_none())
     }
 
     /// Returns a stored table by its name.
@@ -502,6 +495,13 @@ impl Session {
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
     }
+}
+
+/// Says whether a name is that of a stored table with the positions of its rows.
+fn is_given_table(scope: &Scope, name: &ObjectName) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    let given = part.as_ident().and_then(|name| scope.given(&name.value));
+    matches!(given, Some(Relation::Positions { table, .. }) if scope.cluster_table(&table).is_none())
 }
 
 /// Breaks at a query within a query, at functions that may take long, and when there are too many
