@@ -169,6 +169,10 @@ impl Embedded {
         Ok(())
     }
 
+    pub fn change_setting(&self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        self.session()?.change_setting(name, value, is_local)
+    }
+
     pub fn setting(&self, name: &str) -> Option<String> {
         self.session.read().as_ref().and_then(|session| session.setting(name))
     }
