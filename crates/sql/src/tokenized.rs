@@ -9,9 +9,10 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 /// The tokens of a text, for those who look at its words, and for the parser.
 #[derive(Default)]
 pub struct Tokenized {
-    /// With texts as they are written: printed, they are the text.
+    /// Texts are as they are written: printed, the tokens are the text.
     pub written: Vec<Token>,
-    /// With texts as they are meant, and where they are; `None` where the text has to be read anew for that.
+    /// Texts are as they are meant, and each token has its place; `None` where the text has to be read anew
+    /// for that.
     pub meant: Option<Vec<TokenWithSpan>>,
 }
 
