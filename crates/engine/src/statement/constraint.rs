@@ -10,10 +10,9 @@ use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::as_statement;
-use crate::statement::given_rows::{given_rows, published_rows, rows_from};
+use crate::statement::given_rows::{given_rows, positions_and, published_rows, rows_from};
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
 use crate::statement::planned_parameters::literal;
-use crate::statement::referential::positions_and;
 use crate::statement::violation::{
     GONE, KEY, NEW, OLD, called, columns_and_places, ends, first_that, first_with_partner, first_without_key,
     has_same_key, is_earlier, is_false, is_not_gone, lost_keys,

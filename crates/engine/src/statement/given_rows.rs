@@ -1,14 +1,15 @@
 //! Rows that the engine's own queries read as relations: those that a statement has computed, or stored
 //! ones. A query may read them as long as what is returned here is there.
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::MemTable;
 use hypostyle_catalog::given::{Given, Relation};
 use hypostyle_catalog::scope::{Name, Scope};
+use hypostyle_error::column_name::POSITION;
 use hypostyle_error::from_datafusion;
 use hypostyle_storage::{TableEntry, Transaction};
-use hypostyle_types::Result;
+use hypostyle_types::{Error, Result};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
 
@@ -45,4 +46,12 @@ pub(super) fn published_rows(
 ) -> Result<Given> {
     let table = Name::new(&scope.name_of(writer.database())?, &table.schema, &table.name);
     Ok(scope.give(Relation::Published { table, places: places.map(Arc::new) }))
+}
+
+/// Returns rows of positions and other values.
+pub(super) fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+    let positions = (POSITION.to_string(), Arc::new(positions) as ArrayRef, false);
+    let values = values.into_iter().map(|(name, values)| (name, values, true));
+    RecordBatch::try_from_iter_with_nullable(std::iter::once(positions).chain(values))
+        .map_err(|error| Error::internal(format!("cannot list the changed rows: {error}")))
 }

@@ -4,9 +4,9 @@
 use crate::session::{Parameters, Session};
 use crate::statement::constraint::{referring, restricted};
 use crate::statement::dialect::as_statement;
-use crate::statement::given_rows::given_rows;
+use crate::statement::given_rows::{given_rows, positions_and};
 use crate::statement::target::{ChangedRows, Target, value_or_default};
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::array::{RecordBatch, UInt64Array};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
 use hypostyle_catalog::given::Given;
 use hypostyle_cluster::change::own_and_published;
@@ -316,12 +316,4 @@ impl Session {
         batches.retain(|batch| batch.num_rows() > 0);
         Ok(batches)
     }
-}
-
-/// Returns rows of positions and other values.
-pub(super) fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
-    let positions = (POSITION.to_string(), Arc::new(positions) as ArrayRef, false);
-    let values = values.into_iter().map(|(name, values)| (name, values, true));
-    RecordBatch::try_from_iter_with_nullable(std::iter::once(positions).chain(values))
-        .map_err(|error| Error::internal(format!("cannot list the changed rows: {error}")))
 }
