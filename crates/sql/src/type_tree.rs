@@ -1,18 +1,15 @@
 //! The types of columns as the parser has them, so that no text is written, and read, for one.
 
 use crate::build::name;
-use hypostyle_types::{Error, LogicalType, Result, TimeUnit};
+use hypostyle_types::{LogicalType, TimeUnit};
 use sqlparser::ast::{
     ArrayElemTypeDef, DataType, ExactNumberInfo, Ident, ObjectName, StructBracketKind, StructField,
     TimezoneInfo,
 };
 
 /// Returns what the parser makes of the name of a type.
-///
-/// # Errors
-/// `Unsupported` for a type that SQL has no name for.
-pub fn type_of(of: &LogicalType) -> Result<DataType> {
-    Ok(match of {
+pub fn type_of(of: &LogicalType) -> DataType {
+    match of {
         LogicalType::Boolean => DataType::Boolean,
         LogicalType::TinyInt => DataType::TinyInt(None),
         LogicalType::SmallInt => DataType::SmallInt(None),
@@ -28,12 +25,17 @@ pub fn type_of(of: &LogicalType) -> Result<DataType> {
         }
         LogicalType::Date => DataType::Date,
         LogicalType::Time => DataType::Time(None, TimezoneInfo::None),
-        LogicalType::Timestamp { unit: TimeUnit::Microsecond, time_zone } => {
-            let zone = time_zone.as_ref().map_or(TimezoneInfo::None, |_| TimezoneInfo::WithTimeZone);
-            DataType::Timestamp(None, zone)
+        LogicalType::Timestamp { unit: TimeUnit::Microsecond, time_zone: None } => {
+            DataType::Timestamp(None, TimezoneInfo::None)
         }
-        LogicalType::Timestamp { time_zone: Some(_), .. } => {
-            return Err(Error::unsupported(format!("SQL has no name for the type {of}")));
+        LogicalType::Timestamp { unit, time_zone: Some(_) } => {
+            let digits = match unit {
+                TimeUnit::Second => Some(0),
+                TimeUnit::Millisecond => Some(3),
+                TimeUnit::Microsecond => None,
+                TimeUnit::Nanosecond => Some(9),
+            };
+            DataType::Timestamp(digits, TimezoneInfo::WithTimeZone)
         }
         LogicalType::Interval => DataType::Interval { fields: None, precision: None },
         LogicalType::Varchar => DataType::Varchar(None),
@@ -41,26 +43,26 @@ pub fn type_of(of: &LogicalType) -> Result<DataType> {
         LogicalType::Blob => DataType::Blob(None),
         LogicalType::Uuid => DataType::Uuid,
         LogicalType::FixedBinary { bytes } => DataType::Binary(u64::try_from(*bytes).ok()),
-        LogicalType::List { element } => list(element, None)?,
-        LogicalType::Array { element, length } => list(element, u64::try_from(*length).ok())?,
+        LogicalType::List { element } => list(element, None),
+        LogicalType::Array { element, length } => list(element, u64::try_from(*length).ok()),
         LogicalType::Struct { fields } => {
-            let field = |field: &hypostyle_types::StructField| -> Result<StructField> {
-                let field_type = type_of(&field.logical_type)?;
-                Ok(StructField { field_name: Some(name(&field.name)), field_type, options: None })
+            let field = |field: &hypostyle_types::StructField| StructField {
+                field_name: Some(name(&field.name)),
+                field_type: type_of(&field.logical_type),
+                options: None,
             };
-            let fields = fields.iter().map(field).collect::<Result<_>>()?;
-            DataType::Struct(fields, StructBracketKind::Parentheses)
+            DataType::Struct(fields.iter().map(field).collect(), StructBracketKind::Parentheses)
         }
-        LogicalType::Map { key, value } => DataType::Map(Box::new(type_of(key)?), Box::new(type_of(value)?)),
+        LogicalType::Map { key, value } => DataType::Map(Box::new(type_of(key)), Box::new(type_of(value))),
         // These are words that the parser does not know.
         LogicalType::UInteger | LogicalType::Timestamp { .. } | LogicalType::Duration { .. } => {
             DataType::Custom(ObjectName::from(vec![Ident::new(of.to_string())]), Vec::new())
         }
-    })
+    }
 }
 
-fn list(element: &LogicalType, length: Option<u64>) -> Result<DataType> {
-    Ok(DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(type_of(element)?), length)))
+fn list(element: &LogicalType, length: Option<u64>) -> DataType {
+    DataType::Array(ArrayElemTypeDef::SquareBracket(Box::new(type_of(element)), length))
 }
 
 #[cfg(test)]
@@ -112,7 +114,7 @@ mod tests {
             Map { key: Box::new(Varchar), value: Box::new(list(Integer)) },
         ];
         for of in others.into_iter().chain(timestamps).chain(durations) {
-            assert_eq!(type_of(&of).unwrap(), read(&of.to_string()), "{of}");
+            assert_eq!(type_of(&of), read(&of.to_string()), "{of}");
         }
     }
 
@@ -122,13 +124,18 @@ mod tests {
             StructField { name: "a".into(), logical_type: LogicalType::Json },
             StructField { name: "B b".into(), logical_type: LogicalType::Interval },
         ];
-        let built = type_of(&LogicalType::Struct { fields }).unwrap();
+        let built = type_of(&LogicalType::Struct { fields });
         assert_eq!(read(&built.to_string()), built);
     }
 
     #[test]
-    fn a_type_without_a_name_is_refused() {
-        let moment = LogicalType::Timestamp { unit: TimeUnit::Second, time_zone: Some("UTC".into()) };
-        assert_eq!(type_of(&moment).unwrap_err().sqlstate(), "0A000");
+    fn moments_have_digits_where_their_type_has_no_name() {
+        for (unit, name) in [
+            (TimeUnit::Second, "TIMESTAMP(0) WITH TIME ZONE"),
+            (TimeUnit::Nanosecond, "TIMESTAMP(9) WITH TIME ZONE"),
+        ] {
+            let built = type_of(&LogicalType::Timestamp { unit, time_zone: Some("UTC".into()) });
+            assert_eq!((built.to_string().as_str(), &built), (name, &read(name)));
+        }
     }
 }

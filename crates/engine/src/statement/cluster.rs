@@ -285,10 +285,12 @@ impl Session {
     fn columns_of_query(&self, query: &Query, parameters: &Parameters) -> Result<Vec<ColumnDef>> {
         let outcome = self.query(as_statement(query.clone()), parameters)?;
         let columns = Session::describe(&outcome)?.into_iter();
-        let column = |(name, of_type, _): (String, LogicalType, bool)| -> Result<ColumnDef> {
-            Ok(ColumnDef { name: build::name(&name), data_type: type_of(&of_type)?, options: Vec::new() })
+        let column = |(name, of_type, _): (String, LogicalType, bool)| ColumnDef {
+            name: build::name(&name),
+            data_type: type_of(&of_type),
+            options: Vec::new(),
         };
-        columns.map(column).collect()
+        Ok(columns.map(column).collect())
     }
 
     /// Returns how a table with these columns is partitioned.

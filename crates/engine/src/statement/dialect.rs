@@ -33,14 +33,9 @@ pub(super) fn as_statement(query: Query) -> DfStatement {
     DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
 }
 
-/// Returns NULL as a value of a type.
-pub(super) fn null_as(to: &LogicalType) -> Result<Expr> {
-    Ok(build::cast(build::null(), type_of(to)?))
-}
-
 /// Returns a value as one of a type.
 pub(super) fn cast(value: Expr, to: &LogicalType) -> Result<Expr> {
-    let mut cast = build::cast(value, type_of(to)?);
+    let mut cast = build::cast(value, type_of(to));
     literal::rewrite(&mut cast)?;
     Ok(cast)
 }

@@ -212,13 +212,13 @@ pub(super) fn literal(value: &ScalarValue) -> Option<Expr> {
         string if string.data_type().is_string() => Some(Expr::value(Value::SingleQuotedString(text()?))),
         other => {
             let of = match LogicalType::from_arrow(&Field::new("", other.data_type(), true)).ok()? {
-                // SQL has no name for these, and their text has the time zone.
+                // Their text has the time zone.
                 LogicalType::Timestamp { unit, .. } if unit != TimeUnit::Microsecond => {
                     LogicalType::Timestamp { unit, time_zone: None }
                 }
                 other => other,
             };
-            Some(build::cast(Expr::value(Value::SingleQuotedString(text()?)), type_of(&of).ok()?))
+            Some(build::cast(Expr::value(Value::SingleQuotedString(text()?)), type_of(&of)))
         }
     }
 }
