@@ -266,12 +266,15 @@ impl Session {
 
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         // Drivers put these around each statement, and parsing one takes longer than running it.
-        match sql {
-            _ if !matches!(parameters, Parameters::None) => {}
-            "BEGIN" | "START TRANSACTION" => return self.begin(&[]),
-            "COMMIT" => return self.commit(false),
-            "ROLLBACK" => return self.roll_back(false, None),
-            _ => {}
+        let is = |known: &str| sql.eq_ignore_ascii_case(known);
+        if matches!(parameters, Parameters::None) {
+            if is("BEGIN") || is("START TRANSACTION") {
+                return self.begin(&[]);
+            } else if is("COMMIT") {
+                return self.commit(false);
+            } else if is("ROLLBACK") {
+                return self.roll_back(false, None);
+            }
         }
         let (statement, is_of_now) = self.read(sql, positional(parameters))?;
         match statement {
