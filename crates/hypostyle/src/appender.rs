@@ -14,6 +14,8 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
+use hypostyle_engine::identifier::{quoted, split_name};
+use hypostyle_engine::lexer::{TokenKind, tokens};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
@@ -77,10 +79,11 @@ impl Appender {
     /// Begins to append rows to a table. Nothing is written, and no transaction is begun.
     ///
     /// # Errors
-    /// `UnknownName`; `Closed`.
+    /// `UnknownName`; `Syntax` for what is no name, in PostgreSQL; `Closed`.
     pub fn open(session: Arc<DriverSession>, table: &str) -> Result<Self> {
         let mark = CancelMark::default();
-        let sql = format!("SELECT * FROM {} LIMIT 0", as_sql(table));
+        let name = written(table, session.connection().is_postgres())?;
+        let sql = format!("SELECT * FROM {name} LIMIT 0");
         let columns = session.execute(&mark, &sql, Parameters::None)?.columns().to_vec();
         let builders = columns.iter().map(|column| Builder::of(&column.logical_type)).collect();
         Ok(Self {
@@ -494,22 +497,26 @@ fn check_range(value: i64, of: &LogicalType) -> Result<()> {
     }
 }
 
-/// Writes a table's name as SQL. Its parts are between dots and are what they are, in any case, as for
-/// [`crate::Connection::append`]: the name is no SQL itself, which could be another statement.
-fn as_sql(table: &str) -> String {
-    let mut sql = String::from('"');
-    let mut inside = false;
-    let mut characters = table.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if inside && characters.next_if_eq(&'"').is_some() => sql.push_str("\"\""),
-            '"' => inside = !inside,
-            '.' if !inside => sql.push_str("\".\""),
-            other => sql.push(other),
-        }
+/// Returns the name of a table as a query has it. What the rows are appended to is found by the same name: by
+/// its parts as they are, or, in PostgreSQL, by a name of SQL.
+fn written(table: &str, is_postgres: bool) -> Result<String> {
+    if !is_postgres {
+        return Ok(split_name(table).iter().map(|part| quoted(part)).collect::<Vec<_>>().join("."));
     }
-    sql.push('"');
-    sql
+    let mut is_part = false;
+    let are_parts = tokens(table).all(|token| {
+        is_part = !is_part;
+        match token.kind {
+            TokenKind::Word => is_part,
+            TokenKind::QuotedName => is_part && !token.is_open && token.text.starts_with('"'),
+            _ => !is_part && token.is_symbol("."),
+        }
+    });
+    match are_parts && is_part {
+        true => Ok(table.to_string()),
+        false => Err(Error::new(ErrorKind::Syntax, format!("\"{table}\" is no name of a table"))
+            .with_sqlstate("42602")),
+    }
 }
 
 #[cfg(test)]
@@ -519,8 +526,6 @@ mod tests {
 
     #[test]
     fn a_table_is_named_as_for_append() -> Result<()> {
-        assert_eq!(as_sql("main.My Table"), r#""main"."My Table""#);
-        assert_eq!(as_sql(r#""a.b"."c""d""#), r#""a.b"."c""d""#);
         let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
         session.connection().execute("CREATE TABLE \"My Table\" (a INTEGER)")?;
         let mut appender = Appender::open(session.clone(), "main.My Table")?;
@@ -530,6 +535,25 @@ mod tests {
             assert!(Appender::open(session.clone(), name).is_err(), "{name}");
         }
         Ok(())
+    }
+
+    #[test]
+    fn the_name_of_a_table_is_no_code() {
+        for (name, expected) in [
+            ("t", "\"t\""),
+            ("s.Big t", "\"s\".\"Big t\""),
+            ("s.\"a.b\"", "\"s\".\"a.b\""),
+            (r#""a.b"."c""d""#, r#""a.b"."c""d""#),
+            ("t LIMIT 0; DROP TABLE t; --", "\"t LIMIT 0; DROP TABLE t; --\""),
+        ] {
+            assert_eq!(written(name, false).unwrap(), expected);
+        }
+        for name in ["t", "s . \"T; t\"", "größe"] {
+            assert_eq!(written(name, true).unwrap(), name);
+        }
+        for name in ["t; DROP TABLE u", "t LIMIT 0", "", "s.", ".t", "`a; b`", "\"t", "'t'", "t -- so"] {
+            assert_eq!(written(name, true).unwrap_err().sqlstate(), "42602", "{name}");
+        }
     }
 
     #[test]

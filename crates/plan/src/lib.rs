@@ -24,6 +24,7 @@ mod join_constraint;
 pub mod join_keys;
 pub mod join_order;
 pub mod json_alias;
+pub mod later_form;
 pub mod lateral;
 pub mod levels;
 pub mod logical_types;

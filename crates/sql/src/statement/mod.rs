@@ -38,7 +38,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{AlterTable, CreateIndex, ObjectName, Query, Statement as Tree};
 
 /// A statement, as far as its text says what it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Statement {
     /// What the parser reads: queries, writes of rows, most definitions.
     Tree(Box<DfStatement>),
