@@ -73,8 +73,8 @@ impl Session {
         Ok(Some(target).filter(|target| !target.is_of_cluster))
     }
 
-    /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: within
-    /// a join in parentheses it has no place of its own.
+    /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known. Within a
+    /// join in parentheses it has no place.
     fn keep_rows_of(
         &self,
         target: &Target,
