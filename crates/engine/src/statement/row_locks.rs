@@ -73,8 +73,8 @@ impl Session {
         Ok(Some(target).filter(|target| !target.is_of_cluster))
     }
 
-    /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known. Within a
-    /// join in parentheses it has no place.
+    /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: it
+    /// has no place within a join in parentheses.
     fn keep_rows_of(
         &self,
         target: &Target,
