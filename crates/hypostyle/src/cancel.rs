@@ -67,8 +67,8 @@ impl RunningCalls {
         Call { calls: self, mark: mark.clone() }
     }
 
-    /// Runs what asks the program for a table that a statement of the session needs. Calls of the session from
-    /// there are refused: they would wait for the statement, which waits for the table.
+    /// Runs what asks the program for a table that a statement of the session needs. Calls of the session
+    /// from there are refused: they would wait for the statement, which waits for the table.
     pub fn asking<T>(&self, work: impl FnOnce() -> T) -> T {
         ASKING.with_borrow_mut(|asking| asking.push(self.clone()));
         let _asked = Asked;

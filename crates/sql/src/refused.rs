@@ -66,6 +66,10 @@ pub fn check_tokens(tokens: &[Token]) -> Result<()> {
     let is_call = |place: usize| {
         is_word(tokens.get(place), &["JSON_TABLE"])
             && next(tokens, place).is_some_and(|open| tokens[open] == Token::LParen)
+            // A table may be called so where it is made, written to and referred to.
+            && before(tokens, place).is_some_and(|word| {
+                tokens[word] == Token::Comma || is_word(tokens.get(word), &["FROM", "JOIN", "LATERAL"])
+            })
     };
     if (0..tokens.len()).any(|place| is_positional_join(tokens, place)) {
         return Err(Error::unsupported(
@@ -518,6 +522,8 @@ mod tests {
             "SELECT (1, 2) IN (SELECT * FROM t), (1, 2) IN (SELECT 1, 2), (1, 2) = (SELECT 1, 2)",
             "SELECT * FROM a, b JOIN c USING (x)",
             "SELECT json_table FROM t",
+            "CREATE TABLE json_table (a INTEGER)",
+            "INSERT INTO json_table (a) VALUES (1)",
             "SELECT * FROM a positional, b",
             "SELECT * FROM positional JOIN b ON true",
             "SELECT * FROM a, positional JOIN b ON true",

@@ -9,15 +9,16 @@ use arrow::datatypes::UInt64Type;
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, TableWithJoins};
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_sql::plain::{alias_of, name_and_alias, relations_of};
+use hypostyle_sql::plain::{alias_of, name_and_alias, relations_in, relations_of};
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 
 /// The column with the positions of locked rows, which stands behind those of the query.
 const LOCKED: &str = "locked row";
 
-/// Parts of the names of functions that do something each time, besides those of locks.
-const EFFECTS: [&str; 3] = ["nextval", "setval", "sleep"];
+/// Parts of the names of functions that do something, or give something else, each time, besides those of
+/// locks.
+const EFFECTS: [&str; 4] = ["nextval", "random", "setval", "sleep"];
 
 /// The place of a relation: that of the item of FROM, and within it 0 for the first, or that of a join.
 type Place = (usize, usize);
@@ -39,14 +40,17 @@ impl Session {
         }
         for (tables, item) in select.from.iter().enumerate() {
             let joined = item.joins.iter().map(|join| &join.relation);
-            for (place, relation) in std::iter::once(&item.relation).chain(joined).enumerate() {
-                let is_locked = match (&named, called(relation)) {
-                    (Some(names), Some(name)) => names.contains(&name),
-                    (Some(_), None) => false,
-                    (None, _) => true,
-                };
-                if is_locked && let Some(target) = self.locked_table(query, relation)? {
-                    self.keep_rows_of(&target, query, (tables, place), parameters)?;
+            for (place, outer) in std::iter::once(&item.relation).chain(joined).enumerate() {
+                for relation in relations_in(outer) {
+                    let is_locked = match (&named, called(relation)) {
+                        (Some(names), Some(name)) => names.contains(&name),
+                        (Some(_), None) => false,
+                        (None, _) => true,
+                    };
+                    if is_locked && let Some(target) = self.locked_table(query, relation)? {
+                        let place = std::ptr::eq(outer, relation).then_some((tables, place));
+                        self.keep_rows_of(&target, query, place, parameters)?;
+                    }
                 }
             }
         }
@@ -69,14 +73,16 @@ impl Session {
         Ok(Some(target).filter(|target| !target.is_of_cluster))
     }
 
+    /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: it
+    /// has no place within a join in parentheses.
     fn keep_rows_of(
         &self,
         target: &Target,
         query: &Query,
-        place: Place,
+        place: Option<Place>,
         parameters: &Parameters,
     ) -> Result<()> {
-        let rows = match rows_taken(query, place, target) {
+        let rows = match place.and_then(|place| rows_taken(query, place, target)) {
             Some(query) if !has_effects(&query) => self.positions_of(query, parameters)?,
             _ => None,
         };
@@ -111,12 +117,14 @@ fn has_effects(query: &Query) -> bool {
     may_lock(&text) || EFFECTS.iter().any(|name| text.contains(name))
 }
 
-/// Returns the query with the positions of one of its tables behind its columns.
+/// Returns the query with the positions of one of its tables behind its columns. It takes all rows that the
+/// query may give: LIMIT without ORDER BY gives others each time.
 fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<Query> {
     let mut taken = query.clone();
     taken.locks.clear();
-    if taken.limit_clause.is_none() && taken.fetch.is_none() {
-        taken.order_by = None;
+    let is_cut = taken.limit_clause.is_some() || taken.fetch.is_some();
+    if taken.order_by.is_none() || !is_cut {
+        (taken.order_by, taken.limit_clause, taken.fetch) = (None, None, None);
     }
     let SetExpr::Select(select) = taken.body.as_mut() else { return None };
     let item = select.from.get_mut(tables)?;
