@@ -6,7 +6,7 @@ use crate::missing_tables::first_missing;
 use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
 use crate::{
     aliased_calls, captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset,
-    named_columns, natural_join, percent_limit, repeated_tables, wide_select,
+    named_columns, natural_join, order_keys, percent_limit, repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
@@ -55,6 +55,7 @@ async fn write_names_out(state: &SessionState, statement: &mut DfStatement) -> d
     natural_join::rewrite(state, statement).await?;
     named_columns::rewrite(state, statement).await?;
     captured_names::rewrite(state, statement).await;
+    order_keys::rewrite(state, statement).await;
     Ok(())
 }
 

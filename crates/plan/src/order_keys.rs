@@ -1,0 +1,248 @@
+//! Names within the expressions of ORDER BY. `ORDER BY b` is by the item of SELECT of this name, and
+//! `ORDER BY b + 0` by the column, if there is one (PostgreSQL, DuckDB). DataFusion takes the item in both,
+//! and refuses `ORDER BY t.b` beside an item `b`. Such keys are computed beside the items, where a name means
+//! a column first, and are left out of the result.
+
+use crate::surroundings::{first_query, schema_as_it_is};
+use datafusion::common::DFSchema;
+use datafusion::execution::context::SessionState;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
+    Select, SelectItem, SetExpr, Statement, Visitor, VisitorMut, WildcardAdditionalOptions,
+};
+use hypostyle_error::column_name::ONE_OF;
+use hypostyle_sql::build;
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::references::names_in;
+use hypostyle_sql::walk::{walk, walk_mut};
+use std::ops::ControlFlow;
+
+/// Writes such keys so that their names mean columns.
+pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
+    let statement = match statement {
+        DfStatement::Statement(statement) => statement,
+        DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
+        _ => return,
+    };
+    if !is_needed(statement) {
+        return;
+    }
+    let _done = walk_mut(statement, &mut Repeated);
+    let mut done = 0;
+    loop {
+        let mut number = 0;
+        let found = first_query(statement, |query, context| {
+            number += 1;
+            let shared = Shared::of(query).filter(|_| number > done)?;
+            let asked = build::select_where(vec![build::every_column()], shared.select.from.clone(), None);
+            let asked = context.defined(Query { with: query.with.clone(), ..asked });
+            Some((number, shared.names, shared.is_qualified, asked))
+        });
+        let Some((number, names, is_qualified, asked)) = found else { return };
+        done = number;
+        let are_columns = is_qualified
+            || match schema_as_it_is(state, asked).await {
+                Ok(columns) => names.iter().any(|name| has(&columns, name)),
+                // It may use a recursive query or outer columns.
+                Err(_) => false,
+            };
+        if are_columns {
+            let _done = walk_mut(statement, &mut Apart(number));
+        }
+    }
+}
+
+/// Says whether a key of a statement has a name that an item has, too: another query may be planned for it.
+pub fn is_needed(statement: &Statement) -> bool {
+    walk(statement, &mut Any).is_break()
+}
+
+struct Any;
+
+impl Visitor for Any {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        match Shared::of(query) {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn has(columns: &DFSchema, name: &Ident) -> bool {
+    columns.fields().iter().any(|field| match name.quote_style {
+        Some(_) => field.name() == &name.value,
+        None => field.name().eq_ignore_ascii_case(&name.value),
+    })
+}
+
+/// A SELECT whose ORDER BY has expressions with names of its items.
+struct Shared<'a> {
+    select: &'a Select,
+    names: Vec<Ident>,
+    /// Whether a table stands before one, so that it is a column.
+    is_qualified: bool,
+}
+
+impl<'a> Shared<'a> {
+    fn of(query: &'a Query) -> Option<Self> {
+        let SetExpr::Select(select) = query.body.as_ref() else { return None };
+        let OrderByKind::Expressions(keys) = &query.order_by.as_ref()?.kind else { return None };
+        // GROUP BY ALL and DISTINCT would take the keys for their own.
+        let is_grouped = match &select.group_by {
+            GroupByExpr::All(_) => return None,
+            GroupByExpr::Expressions(groups, _) => !groups.is_empty(),
+        };
+        if select.distinct.is_some() || select.from.is_empty() {
+            return None;
+        }
+        let mut shared = Self { select, names: Vec::new(), is_qualified: false };
+        for key in keys {
+            shared.add(&key.expr, is_grouped);
+        }
+        (shared.is_qualified || !shared.names.is_empty()).then_some(shared)
+    }
+
+    fn add(&mut self, key: &Expr, is_grouped: bool) {
+        if matches!(written(key), Expr::Identifier(_) | Expr::Value(_)) {
+            return;
+        }
+        let items = &self.select.projection;
+        // Within aggregates columns of a table are found as they are.
+        let may_be_qualified = !is_grouped || matches!(written(key), Expr::CompoundIdentifier(_));
+        let (names, is_qualified) = (&mut self.names, &mut self.is_qualified);
+        names_in(&mut key.clone(), &mut |name, table| {
+            match table {
+                None if is_item(items, name) => names.push(name.clone()),
+                Some(table) if may_be_qualified && is_item(items, name) && !is_item(items, table) => {
+                    *is_qualified = true;
+                }
+                _ => {}
+            }
+            None
+        });
+    }
+}
+
+/// Says whether an item has a name that is not that of the column which it is.
+fn is_item(items: &[SelectItem], name: &Ident) -> bool {
+    let name = fold(name);
+    items.iter().any(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } => {
+            fold(alias) == name && column_named(expr).is_none_or(|column| fold(column) != name)
+        }
+        _ => false,
+    })
+}
+
+/// Returns the name of what is a column alone.
+fn column_named(expr: &Expr) -> Option<&Ident> {
+    match written(expr) {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    }
+}
+
+/// Returns an expression without the parentheses around it.
+fn written(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => written(inner),
+        other => other,
+    }
+}
+
+/// Takes the names of items for keys that are written as these: `SELECT sum(x) AS x … ORDER BY sum(x)`.
+struct Repeated;
+
+impl VisitorMut for Repeated {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let is_shared = Shared::of(query).is_some();
+        if is_shared
+            && let SetExpr::Select(select) = query.body.as_ref()
+            && let Some(keys) = keys_of(&mut query.order_by)
+        {
+            for key in keys {
+                if let Some(alias) = alias_of(&select.projection, &key.expr) {
+                    key.expr = Expr::Identifier(alias.clone());
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn keys_of(order: &mut Option<OrderBy>) -> Option<&mut Vec<OrderByExpr>> {
+    match &mut order.as_mut()?.kind {
+        OrderByKind::Expressions(keys) => Some(keys),
+        OrderByKind::All(_) => None,
+    }
+}
+
+/// Returns the name of the item that a key repeats, if it is that of no other.
+fn alias_of<'a>(items: &'a [SelectItem], key: &Expr) -> Option<&'a Ident> {
+    let aliases = || {
+        items.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { expr, alias } => Some((expr, alias)),
+            _ => None,
+        })
+    };
+    let (_, alias) = aliases().find(|(expr, _)| written(expr) == written(key))?;
+    (aliases().filter(|(_, other)| fold(other) == fold(alias)).count() == 1).then_some(alias)
+}
+
+/// Computes the keys of the query of a number, from the inside out, beside its items.
+struct Apart(usize);
+
+impl VisitorMut for Apart {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.0 -= 1;
+        if self.0 > 0 {
+            return ControlFlow::Continue(());
+        }
+        compute_beside(query);
+        ControlFlow::Break(())
+    }
+}
+
+fn compute_beside(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(keys) = keys_of(&mut query.order_by) else { return };
+    let mut hidden = Vec::new();
+    for key in keys {
+        if is_of_result(&key.expr, &select.projection) {
+            continue;
+        }
+        let name = build::name(&format!("key{ONE_OF}{}", hidden.len()));
+        let expr = std::mem::replace(&mut key.expr, Expr::Identifier(name.clone()));
+        select.projection.push(SelectItem::ExprWithAlias { expr, alias: name.clone() });
+        hidden.push(ObjectName::from(vec![name]));
+    }
+    let items = WildcardAdditionalOptions {
+        opt_exclude: Some(ExcludeSelectItem::Multiple(hidden)),
+        ..WildcardAdditionalOptions::default()
+    };
+    let body = std::mem::replace(query.body.as_mut(), *build::values(Vec::new()).body);
+    let inner = build::derived(build::query(body), build::name(&format!("ordered{ONE_OF}")));
+    *query.body = *build::select(vec![SelectItem::Wildcard(items)], vec![inner]).body;
+}
+
+/// Says whether a key is the place or the name of an item.
+fn is_of_result(key: &Expr, items: &[SelectItem]) -> bool {
+    let name = match written(key) {
+        Expr::Value(_) => return true,
+        Expr::Identifier(name) => fold(name),
+        _ => return false,
+    };
+    items.iter().any(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => fold(alias) == name,
+        SelectItem::UnnamedExpr(expr) => column_named(expr).is_some_and(|column| fold(column) == name),
+        _ => false,
+    })
+}
