@@ -21,12 +21,25 @@ pub const WINDOW_FUNCTIONS: [&str; 11] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 35] = [
+const STATES: [(&str, &str); 48] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("Order by column out of bounds", "42P10"),
     ("Cannot find column with position ", "42P10"),
     ("must appear in select list", "42P10"),
+    ("Order by index starts at 1", "42P10"),
+    ("DISTINCT ON expressions must match ", "42P10"),
+    ("ORDER BY expressions must appear in argument list", "42P10"),
+    ("cannot be larger than end bound", "42P20"),
+    ("RANGE requires exactly one ORDER BY column", "42P20"),
+    ("GROUPS requires an ORDER BY clause", "42P20"),
+    (" is defined multiple times", "42P20"),
+    ("cannot contain window function calls", "42803"),
+    ("\" specified more than once", "42712"),
+    ("Expected LIMIT to be an integer", "42804"),
+    ("Incompatible inputs for Union", "42804"),
+    ("Cannot automatically convert ", "42804"),
+    ("Cannot get result type for decimal operation ", "22003"),
     ("Aggregate function calls cannot be nested", "42803"),
     ("Window function calls cannot be nested", "42P20"),
     ("Cannot coerce arithmetic expression ", "42883"),
@@ -109,6 +122,8 @@ mod tests {
         assert_eq!(state("Int32Array overflow on abs(-2147483648)"), "22003");
         assert_eq!(state("invalid Unicode scalar value: -1"), "22023");
         assert_eq!(state("invalid Unicode scalar value: 99999999"), "54000");
+        assert_eq!(state("WITH query name \"x\" specified more than once"), "42712");
+        assert_eq!(state("The window w is defined multiple times!"), "42P20");
         assert_eq!(state("anything else"), "42601");
         let own = Error::new(ErrorKind::Syntax, "LIMIT must be >= 0").with_sqlstate("42702");
         assert_eq!(with_state(own).sqlstate(), "42702");
