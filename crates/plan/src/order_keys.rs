@@ -1,7 +1,8 @@
 //! Names within the expressions of ORDER BY. `ORDER BY b` is by the item of SELECT of this name, and
 //! `ORDER BY b + 0` by the column, if there is one (PostgreSQL, DuckDB). DataFusion takes the item in both,
-//! and refuses `ORDER BY t.b` beside an item `b`. Such keys are computed beside the items, where a name means
-//! a column first, and are left out of the result.
+//! and refuses `ORDER BY t.b` beside an item `b`. In subqueries it finds only columns that are items, too, and
+//! it has no plan for EXISTS. Such keys are computed beside the items, where a name means a column first, and
+//! are left out of the result.
 
 use crate::surroundings::{first_query, schema_as_it_is};
 use datafusion::common::DFSchema;
@@ -15,7 +16,7 @@ use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::references::names_in;
-use hypostyle_sql::walk::{walk, walk_mut};
+use hypostyle_sql::walk::{expressions, walk, walk_mut};
 use std::ops::ControlFlow;
 
 /// Writes such keys so that their names mean columns.
@@ -37,11 +38,11 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
             let shared = Shared::of(query).filter(|_| number > done)?;
             let asked = build::select_where(vec![build::every_column()], shared.select.from.clone(), None);
             let asked = context.defined(Query { with: query.with.clone(), ..asked });
-            Some((number, shared.names, shared.is_qualified, asked))
+            Some((number, shared.names, shared.is_certain, asked))
         });
-        let Some((number, names, is_qualified, asked)) = found else { return };
+        let Some((number, names, is_certain, asked)) = found else { return };
         done = number;
-        let are_columns = is_qualified
+        let are_columns = is_certain
             || match schema_as_it_is(state, asked).await {
                 Ok(columns) => names.iter().any(|name| has(&columns, name)),
                 // It may use a recursive query or outer columns.
@@ -53,7 +54,8 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
     }
 }
 
-/// Says whether a key of a statement has a name that an item has, too: another query may be planned for it.
+/// Says whether a key of a statement has a subquery, or a name that an item has, too: another query may be
+/// planned for it.
 pub fn is_needed(statement: &Statement) -> bool {
     walk(statement, &mut Any).is_break()
 }
@@ -78,12 +80,12 @@ fn has(columns: &DFSchema, name: &Ident) -> bool {
     })
 }
 
-/// A SELECT whose ORDER BY has expressions with names of its items.
+/// A SELECT whose ORDER BY has subqueries, or expressions with names of its items.
 struct Shared<'a> {
     select: &'a Select,
     names: Vec<Ident>,
-    /// Whether a table stands before one, so that it is a column.
-    is_qualified: bool,
+    /// Whether no columns need to be known: a table stands before a name, or there is a subquery.
+    is_certain: bool,
 }
 
 impl<'a> Shared<'a> {
@@ -98,11 +100,11 @@ impl<'a> Shared<'a> {
         if select.distinct.is_some() || select.from.is_empty() {
             return None;
         }
-        let mut shared = Self { select, names: Vec::new(), is_qualified: false };
+        let mut shared = Self { select, names: Vec::new(), is_certain: false };
         for key in keys {
             shared.add(&key.expr, is_grouped);
         }
-        (shared.is_qualified || !shared.names.is_empty()).then_some(shared)
+        (shared.is_certain || !shared.names.is_empty()).then_some(shared)
     }
 
     fn add(&mut self, key: &Expr, is_grouped: bool) {
@@ -112,18 +114,33 @@ impl<'a> Shared<'a> {
         let items = &self.select.projection;
         // Within aggregates columns of a table are found as they are.
         let may_be_qualified = !is_grouped || matches!(written(key), Expr::CompoundIdentifier(_));
-        let (names, is_qualified) = (&mut self.names, &mut self.is_qualified);
+        self.is_certain |= has_subquery(key, items);
+        let (names, is_certain) = (&mut self.names, &mut self.is_certain);
         names_in(&mut key.clone(), &mut |name, table| {
             match table {
                 None if is_item(items, name) => names.push(name.clone()),
                 Some(table) if may_be_qualified && is_item(items, name) && !is_item(items, table) => {
-                    *is_qualified = true;
+                    *is_certain = true;
                 }
                 _ => {}
             }
             None
         });
     }
+}
+
+/// Says whether a key has a subquery, and no name of an item, which the subquery would not find.
+fn has_subquery(key: &Expr, items: &[SelectItem]) -> bool {
+    let mut found = false;
+    let named = expressions(key, &mut |expr| match expr {
+        Expr::Identifier(name) if is_item(items, name) => ControlFlow::Break(()),
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
+            found = true;
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found && named.is_continue()
 }
 
 /// Says whether an item has a name that is not that of the column which it is.

@@ -126,10 +126,18 @@ async fn with_missing_table(
     if !matches!(error.find_root(), DataFusionError::Plan(_)) {
         return error;
     }
-    match first_missing(state, &repair.statement()).await {
+    let missing = first_missing(state, &repair.statement()).await;
+    match missing.or_else(|| name_said(&error)) {
         Some(name) => of_missing_table(error, name),
         None => error,
     }
+}
+
+/// Returns the name of a table that is not there where WITH defines one of this name elsewhere.
+fn name_said(error: &DataFusionError) -> Option<String> {
+    let DataFusionError::Plan(message) = error.find_root() else { return None };
+    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
+    name.rsplit('.').next().map(str::to_string)
 }
 
 /// Returns the plan of a statement with those aggregates in its subqueries computed around them that are of
