@@ -77,15 +77,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
             let name = message.trim_start_matches(state::OF_TYPE).trim();
             Error::new(ErrorKind::UnknownName, format!("no type {name}")).with_sqlstate("42704")
         }
-        DataFusionError::NotImplemented(message) => {
-            let place = Mark { word: None, line_and_column: place_in(message) };
-            let message = plain(message);
-            let told = match message.strip_prefix("Unsupported SQL statement: ") {
-                Some(statement) => format!("{statement} is not supported"),
-                None => format!("not supported: {message}"),
-            };
-            Error::unsupported(told).marked(place)
-        }
+        DataFusionError::NotImplemented(message) => not_implemented(message),
         DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
@@ -389,6 +381,23 @@ fn shown_type(shown: &str) -> String {
     shown.parse().map_or_else(|_| shown.to_string(), |data_type| type_name(&data_type))
 }
 
+/// Returns the error of what DataFusion lacks: of a cast, that there is none.
+fn not_implemented(message: &str) -> Error {
+    if let Some((from, to)) =
+        message.strip_prefix("Unsupported CAST from ").and_then(|types| types.rsplit_once(" to "))
+    {
+        let message = format!("cannot cast {} to {}", shown_type(from), shown_type(to));
+        return Error::invalid_input(message).with_sqlstate("42846");
+    }
+    let place = Mark { word: None, line_and_column: place_in(message) };
+    let message = plain(message);
+    let told = match message.strip_prefix("Unsupported SQL statement: ") {
+        Some(statement) => format!("{statement} is not supported"),
+        None => format!("not supported: {message}"),
+    };
+    Error::unsupported(told).marked(place)
+}
+
 fn cast_error(message: &str) -> Error {
     let of = |message: String, sqlstate| Error::invalid_input(message).with_sqlstate(sqlstate);
     if let Some((value, shown)) =
@@ -405,6 +414,12 @@ fn cast_error(message: &str) -> Error {
             Ok(_) if shown != "BOOLEAN" => of(format!("{text} is out of range of {shown}"), "22003"),
             _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
         };
+    }
+    // What it names is a DECIMAL's digits without the point.
+    if let Some((shown, _)) =
+        message.strip_prefix("Cannot cast to ").and_then(|rest| rest.split_once(". Overflowing on "))
+    {
+        return of(format!("a number is out of range of {}", shown_type(shown)), "22003");
     }
     if let Some((value, shown)) =
         message.strip_prefix("value of ").and_then(|rest| rest.split_once(" is out of range "))
