@@ -9,8 +9,8 @@ use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Statement, Visitor, VisitorMut, WildcardAdditionalOptions,
+    Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind,
+    Query, Select, SelectItem, SetExpr, Statement, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::build;
@@ -35,19 +35,19 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
         let mut number = 0;
         let found = first_query(statement, |query, context| {
             number += 1;
-            let shared = Shared::of(query).filter(|_| number > done)?;
+            // DISTINCT would take such keys for columns of its own.
+            let shared = Shared::of(query).filter(|shared| number > done && !shared.is_distinct)?;
             let asked = build::select_where(vec![build::every_column()], shared.select.from.clone(), None);
             let asked = context.defined(Query { with: query.with.clone(), ..asked });
             Some((number, shared.names, shared.is_certain, asked))
         });
         let Some((number, names, is_certain, asked)) = found else { return };
         done = number;
+        // What is asked may be no query by itself: it may use a recursive query or outer columns.
         let are_columns = is_certain
-            || match schema_as_it_is(state, asked).await {
-                Ok(columns) => names.iter().any(|name| has(&columns, name)),
-                // It may use a recursive query or outer columns.
-                Err(_) => false,
-            };
+            || schema_as_it_is(state, asked)
+                .await
+                .is_ok_and(|columns| names.iter().any(|name| has(&columns, name)));
         if are_columns {
             let _done = walk_mut(statement, &mut Apart(number));
         }
@@ -86,21 +86,27 @@ struct Shared<'a> {
     names: Vec<Ident>,
     /// Whether no columns need to be known: a table stands before a name, or there is a subquery.
     is_certain: bool,
+    is_distinct: bool,
 }
 
 impl<'a> Shared<'a> {
     fn of(query: &'a Query) -> Option<Self> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let OrderByKind::Expressions(keys) = &query.order_by.as_ref()?.kind else { return None };
-        // GROUP BY ALL and DISTINCT would take the keys for their own.
         let is_grouped = match &select.group_by {
+            // It would take the keys for its own.
             GroupByExpr::All(_) => return None,
             GroupByExpr::Expressions(groups, _) => !groups.is_empty(),
         };
-        if select.distinct.is_some() || select.from.is_empty() {
+        let is_distinct = match &select.distinct {
+            None | Some(Distinct::All) => false,
+            Some(Distinct::Distinct) => true,
+            Some(Distinct::On(_)) => return None,
+        };
+        if select.from.is_empty() {
             return None;
         }
-        let mut shared = Self { select, names: Vec::new(), is_certain: false };
+        let mut shared = Self { select, names: Vec::new(), is_certain: false, is_distinct };
         for key in keys {
             shared.add(&key.expr, is_grouped);
         }
