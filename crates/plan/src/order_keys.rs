@@ -1,8 +1,8 @@
 //! Names within the expressions of ORDER BY. `ORDER BY b` is by the item of SELECT of this name, and
 //! `ORDER BY b + 0` by the column, if there is one (PostgreSQL, DuckDB). DataFusion takes the item in both,
-//! and refuses `ORDER BY t.b` beside an item `b`. In subqueries it finds only columns that are items, too, and
-//! it has no plan for EXISTS. Such keys are computed beside the items, where a name means a column first, and
-//! are left out of the result.
+//! and refuses `ORDER BY t.b` beside an item `b`. In subqueries it finds only columns that are items,
+//! too, and it has no plan for EXISTS. Such keys are computed beside the items, where a name means a column
+//! first, and are left out of the result.
 
 use crate::surroundings::{first_query, schema_as_it_is};
 use datafusion::common::DFSchema;

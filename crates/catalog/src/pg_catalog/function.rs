@@ -348,8 +348,8 @@ fn owned_sequence(call: &Call<'_>) -> Result<Gives> {
     Ok(Text(call.text(1).and_then(|column| serial_sequence(call.objects, relation, column))))
 }
 
-/// Returns a number of bytes in the unit that PostgreSQL shows it in: less than ten of a unit are shown in the
-/// smaller one, and halves are rounded up.
+/// Returns a number of bytes in the unit that PostgreSQL shows it in: less than ten of a unit are shown
+/// in the smaller one, and halves are rounded up.
 fn pretty_size(bytes: i64) -> String {
     if bytes.unsigned_abs() < 10 * 1024 {
         return format!("{bytes} bytes");

@@ -186,18 +186,20 @@ impl VisitorMut for Rewriter {
 }
 
 impl Rewriter {
+    fn call(&self, mut function: Function) -> Expr {
+        if self.expands
+            && let Some((root, field)) = field_called(&function)
+            && let Some(part) = part_of(root, &field)
+        {
+            return part;
+        }
+        without_schema(&mut function.name);
+        called(function)
+    }
+
     fn rewritten(&self, expr: Expr) -> Expr {
         match expr {
-            Expr::Function(mut function) => {
-                if self.expands
-                    && let Some((root, field)) = field_called(&function)
-                    && let Some(part) = part_of(root, &field)
-                {
-                    return part;
-                }
-                without_schema(&mut function.name);
-                called(function)
-            }
+            Expr::Function(function) => self.call(function),
             Expr::Collate { expr, .. } => *expr,
             Expr::CompoundFieldAccess { root, access_chain } if self.expands => expanded(*root, access_chain),
             mut like @ (Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. }) => {
