@@ -10,11 +10,13 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind,
-    Query, Select, SelectItem, SetExpr, Statement, Visitor, VisitorMut, WildcardAdditionalOptions,
+    Query, Select, SelectItem, SetExpr, Statement, TableFactor, Visitor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::plain::{alias_of, relations_of};
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::{expressions, walk, walk_mut};
 use std::ops::ControlFlow;
@@ -120,7 +122,7 @@ impl<'a> Shared<'a> {
         let items = &self.select.projection;
         // Within aggregates columns of a table are found as they are.
         let may_be_qualified = !is_grouped || matches!(written(key), Expr::CompoundIdentifier(_));
-        self.is_certain |= has_subquery(key, items);
+        self.is_certain |= has_subquery(key, self.select);
         let (names, is_certain) = (&mut self.names, &mut self.is_certain);
         names_in(&mut key.clone(), &mut |name, table| {
             match table {
@@ -135,18 +137,46 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// Says whether a key has a subquery, and no name of an item, which the subquery would not find.
-fn has_subquery(key: &Expr, items: &[SelectItem]) -> bool {
-    let mut found = false;
-    let named = expressions(key, &mut |expr| match expr {
-        Expr::Identifier(name) if is_item(items, name) => ControlFlow::Break(()),
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
-            found = true;
-            ControlFlow::Continue(())
+/// Says whether a key has a subquery that DataFusion does not plan there: EXISTS, or one that names a column
+/// which is no item. A name of an item would not be found beside the items.
+fn has_subquery(key: &Expr, select: &Select) -> bool {
+    let relations: Vec<String> = relations_of(&select.from).into_iter().filter_map(called).collect();
+    let is_hidden = |table: &Ident, column: &Ident| {
+        relations.contains(&fold(table)) && !is_selected(&select.projection, column)
+    };
+    let (mut exists, mut has_query, mut has_hidden) = (false, false, false);
+    let named = expressions(key, &mut |expr| {
+        match expr {
+            Expr::Identifier(name) if is_item(&select.projection, name) => return ControlFlow::Break(()),
+            Expr::Exists { .. } => exists = true,
+            Expr::Subquery(_) | Expr::InSubquery { .. } => has_query = true,
+            Expr::CompoundIdentifier(parts) => {
+                has_hidden |= matches!(parts.as_slice(), [.., table, column] if is_hidden(table, column));
+            }
+            _ => {}
         }
-        _ => ControlFlow::Continue(()),
+        ControlFlow::Continue(())
     });
-    found && named.is_continue()
+    named.is_continue() && (exists || has_query && has_hidden)
+}
+
+/// Returns the name by which a query knows a relation.
+fn called(relation: &TableFactor) -> Option<String> {
+    match (alias_of(relation), relation) {
+        (Some(alias), _) => Some(fold(&alias.name)),
+        (None, TableFactor::Table { name, .. }) => name.0.last()?.as_ident().map(fold),
+        _ => None,
+    }
+}
+
+/// Says whether a column is an item, be it among all columns of a table.
+fn is_selected(items: &[SelectItem], column: &Ident) -> bool {
+    items.iter().any(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+            column_named(expr).is_some_and(|name| fold(name) == fold(column))
+        }
+        _ => true,
+    })
 }
 
 /// Says whether an item has a name that is not that of the column which it is.
@@ -190,7 +220,7 @@ impl VisitorMut for Repeated {
             && let Some(keys) = keys_of(&mut query.order_by)
         {
             for key in keys {
-                if let Some(alias) = alias_of(&select.projection, &key.expr) {
+                if let Some(alias) = repeated(&select.projection, &key.expr) {
                     key.expr = Expr::Identifier(alias.clone());
                 }
             }
@@ -207,7 +237,7 @@ fn keys_of(order: &mut Option<OrderBy>) -> Option<&mut Vec<OrderByExpr>> {
 }
 
 /// Returns the name of the item that a key repeats, if it is that of no other.
-fn alias_of<'a>(items: &'a [SelectItem], key: &Expr) -> Option<&'a Ident> {
+fn repeated<'a>(items: &'a [SelectItem], key: &Expr) -> Option<&'a Ident> {
     let aliases = || {
         items.iter().filter_map(|item| match item {
             SelectItem::ExprWithAlias { expr, alias } => Some((expr, alias)),
