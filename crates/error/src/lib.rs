@@ -302,6 +302,9 @@ fn internal_error(message: &str) -> Error {
     const OF_UNNEST: &str = "unnest on struct can only be applied at the root level";
     const OF_VALUES: [&str; 3] = ["invalid stride", "got invalid", "must be"];
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if let Some(error) = of_other_types(message) {
+        return error;
+    }
     match message {
         _ if message.contains(OF_UNNEST) => Error::unsupported(
             "UNNEST of a structure stands by itself in a SELECT list, not within another expression; unnest the \
@@ -449,6 +452,25 @@ fn execution_error(message: &str) -> Error {
     Error::invalid_input(plain(message))
 }
 
+/// Returns the error that a function does not take the types of its arguments, where DataFusion finds that
+/// out in a plan, as in keys of windows and of ORDER BY.
+fn of_other_types(message: &str) -> Option<Error> {
+    const SAID: [&str; 3] = [" failed to match any signature", " requires ", " expects "];
+    let (name, said) = match message.strip_prefix("Failed to coerce arguments to satisfy a call to '") {
+        Some(rest) => (rest.split_once('\'')?.0, true),
+        None => {
+            let (name, rest) = message.strip_prefix("Function '")?.split_once('\'')?;
+            (name, SAID.iter().any(|said| rest.starts_with(said)))
+        }
+    };
+    let taken = between(message, "but received ", " (DataType").map(plain);
+    let told = match taken {
+        Some(types) => format!("no function {name}() takes {types}"),
+        None => format!("no function {name}() takes arguments of these types"),
+    };
+    said.then(|| Error::new(ErrorKind::Syntax, told).with_sqlstate("42883").about(name))
+}
+
 /// Returns the error that no function has the name, or takes the types.
 fn function_error(message: &str) -> Option<Error> {
     let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
@@ -477,7 +499,7 @@ fn function_error(message: &str) -> Option<Error> {
 }
 
 fn plan_error(message: &str) -> Error {
-    if let Some(error) = function_error(message) {
+    if let Some(error) = function_error(message).or_else(|| of_other_types(message)) {
         return error;
     }
     if message.contains(IN_WHERE) {
