@@ -20,7 +20,7 @@ system_packages() {
     command -v psql >/dev/null || packages+=(postgresql-client)
     [[ -f /usr/include/postgresql/$version/server/postgres.h ]] || packages+=("postgresql-server-dev-$version")
     [[ -x /usr/sbin/mariadbd ]] || packages+=(mariadb-server)
-    ldconfig -p | grep -q 'libmariadb\.so\.3' || packages+=(libmariadb3)
+    [[ $(ldconfig -p) == *libmariadb.so.3* ]] || packages+=(libmariadb3)
     install_packages "${packages[@]}"
 }
 

@@ -1,4 +1,4 @@
-"""Writes the report of the papers: report/index.html and report/report.md.
+"""Writes the report of the papers: report/index.html, report/report.md, and report/cells.csv.
 
     make report                       # from the records of the repository, in seconds
     make report RUN=quick             # runs the benches first; RUN=smoke, RUN=full
@@ -15,6 +15,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from pathlib import Path
 
 from measure import RECORDS, REPOSITORY
+from report.cells import cells
 from report.check import faults_of, wrong_answers
 from report.findings import find
 from report.markdown import markdown
@@ -53,12 +54,10 @@ def main(chosen: Namespace) -> int:
     chosen.output.mkdir(parents=True, exist_ok=True)
     (chosen.output / "index.html").write_text(page)
     (chosen.output / "report.md").write_text(markdown(findings))
+    (chosen.output / "cells.csv").write_text(cells(findings))
     if chosen.pictures:
         write(findings, chosen.pictures)
-    counts: dict[str, int] = {}
-    for finding in findings.findings:
-        counts[finding.verdict.name] = counts.get(finding.verdict.name, 0) + 1
-    print(f"{', '.join(f'{count} {name}' for name, count in counts.items())}; {chosen.output / 'index.html'}")
+    print(f"{findings.total()}; {chosen.output / 'index.html'}")
     faults += faults_of(page, findings) + wrong_answers(findings)
     for fault in faults:
         print(f"FAULT: {fault}", file=sys.stderr)

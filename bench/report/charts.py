@@ -51,11 +51,12 @@ class Line:
 
 @dataclass
 class _Drawing:
-    """Parts of a picture, and how high it has become."""
+    """Parts of a picture, how high it has become, and what it shows in words for who does not see it."""
 
     name: str
     height: float = 0.0
     parts: list[str] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
 
     def text(self, x: float, y: float, text: str, kind: str = "", anchor: str = "start") -> None:
         known = f' class="{kind}"' if kind else ""
@@ -71,7 +72,8 @@ class _Drawing:
         self.parts.append(f'<path d="{way}" class="{kind}"/>')
 
     def svg(self) -> str:
-        title = escape(self.name, {'"': "&quot;"})
+        words = f"{self.name}. {'; '.join(self.told)}." if self.told else self.name
+        title = escape(words, {'"': "&quot;"})
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height:.0f}" role="img" aria-label="{title}">',
@@ -115,6 +117,8 @@ def bars(name: str, rows: Sequence[Bar], base: str) -> str:
     _tick_texts(drawing, axis, bottom + LINE - 2)
     for row, top in zip(rows, places, strict=True):
         _bar(drawing, axis, row, top, left, right)
+        drawing.told.append(f"{row.label} {', '.join(_texts(row)) or 'nothing'}")
+    drawing.told[:1] = [f"Times {base}: {drawing.told[0]}"] if drawing.told else []
     drawing.text((left + right) / 2, bottom + 2 * LINE, f"times {base}", "muted", "middle")
     drawing.height = bottom + 2 * LINE + 6
     return drawing.svg()
@@ -248,12 +252,13 @@ def lines(
         drawing.text(left - 6, y_axis.place(tick) + 4, number(tick), "muted", "end")
     drawing.path(f"M{left} {top} V{bottom} H{right}", "axis")
     drawing.text(left, top - 14, y_title, "muted")
+    below = bottom + LINE + 4  # the least number of the other axis ends where this one begins
     if zero is None:
-        _tick_texts(drawing, x_axis, bottom + LINE)
+        _tick_texts(drawing, x_axis, below)
     else:
         for x in sorted(set(xs)):
-            drawing.text(x_axis.place(x or zero), bottom + LINE, number(x), "muted", "middle")
-    drawing.text((left + right) / 2, bottom + 2 * LINE + 2, x_title, "muted", "middle")
+            drawing.text(x_axis.place(x or zero), below, number(x), "muted", "middle")
+    drawing.text((left + right) / 2, below + LINE, x_title, "muted", "middle")
     if band:
         high, low = y_axis.place(band[2]), y_axis.place(band[1])
         drawing.rectangle(left, high, right - left, low - high, "band")
@@ -262,8 +267,11 @@ def lines(
         places = [(x_axis.place(x or zero or least), y_axis.place(y)) for x, y in line.points]
         way = " ".join(f"{'M' if not at else 'L'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(places))
         drawing.path(way, f"line {kind}{' strong' if line.is_ours else ''}")
+        ends = dict((line.points[0], line.points[-1]))
+        told = " to ".join(f"{number(y)} at {number(x)}" for x, y in ends.items())
+        drawing.told.append(f"{line.label}{', published' if line.is_published else ''}: {told}")
         drawing.parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="dot {kind}"/>' for x, y in places]
-    drawing.height = _legend(drawing, known, band, bottom + 3 * LINE + 4)
+    drawing.height = _legend(drawing, known, band, below + 2 * LINE)
     return drawing.svg()
 
 
@@ -291,11 +299,12 @@ def stacks(name: str, rows: dict[str, list[float]], parts: Sequence[str], unit: 
     drawing = _Drawing(name)
     totals = {row: f"{number(sum(values))} {unit}" for row, values in rows.items()}
     left, right = _width(rows) + GAP, WIDTH - _width(totals.values()) - GAP
-    x = left
-    for index, part in enumerate(parts):
+    widths = [18 + _width([part]) + 2 * GAP for part in parts]
+    x = max(0.0, min(left, WIDTH - sum(widths)))
+    for index, (part, width) in enumerate(zip(parts, widths, strict=True)):
         drawing.rectangle(x, 3, 12, BAR, f"part{index}")
         drawing.text(x + 18, 13, part)
-        x += 18 + _width([part]) + 2 * GAP
+        x += width
     axis = _Linear(max((sum(values) for values in rows.values()), default=1.0) or 1.0, left, right)
     top = 2.0 * LINE
     bottom = top + len(rows) * (LINE + 4)
@@ -311,6 +320,8 @@ def stacks(name: str, rows: dict[str, list[float]], parts: Sequence[str], unit: 
             )
             start += value
         drawing.text(right + GAP, top + 11, totals[row])
+        told = ", ".join(f"{part} {number(value)}" for part, value in zip(parts, values, strict=True))
+        drawing.told.append(f"{row}: {told}, in all {totals[row]}")
         top += LINE + 4
     drawing.text((left + right) / 2, bottom + 2 * LINE, unit, "muted", "middle")
     drawing.height = bottom + 2 * LINE + 6

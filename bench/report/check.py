@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 from report.findings import Findings
 
@@ -22,6 +23,7 @@ class _Page(HTMLParser):
         self.links: set[str] = set()
         self.charts: dict[str, int] = {}
         self.data: dict[str, str] = {}
+        self.cells = ""
         self._section = ""
         self._record = ""
 
@@ -33,6 +35,10 @@ class _Page(HTMLParser):
             self.ids.append(identity)
             if tag == "section":
                 self._section = identity
+        if known.get("id") == "cells":
+            self.cells = unquote(known.get("href") or "")
+        if tag == "svg" and self._section and not known.get("aria-label"):
+            self.faults.append(f"a chart in {self._section} has no words")
         if tag == "svg" and self._section:
             self.charts[self._section] = self.charts.get(self._section, 0) + 1
         if tag == "script":
@@ -78,6 +84,8 @@ def faults_of(page: str, findings: Findings) -> list[str]:
             faults.append(f"no section for {name}")
         if finding.record and not found.charts.get(name):
             faults.append(f"no chart in {name}, which has a record")
+        if finding.cells and f"\n{name}," not in found.cells:
+            faults.append(f"the cells of {name} are not in the table of all")
         if finding.record and f"record-{finding.record.path.name}" not in found.data:
             faults.append(f"the data of {name} are not in the page")
     for name, text in found.data.items():

@@ -11,8 +11,8 @@ from typing import Any
 from measure import output_of
 from report.papers import Experiment, Inventory
 from report.records import Cell, Record, commits_behind
-from report.steps import Step, read_steps
-from report.verdict import NOT_RUN, Answer, Matrix, Verdict, answer, judge
+from report.steps import Step, plan, read_steps
+from report.verdict import NOT_RUN, VERDICTS, Answer, Matrix, Verdict, answer, judge
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,12 @@ class Finding:
     def matrices(self) -> list[Matrix]:
         return [Matrix(panel, self.cells) for panel in self.experiment.panels]
 
+    def matrices_of(self, other: Record) -> list[Matrix]:
+        """Return what another record has of the figure, which stands beside it and never in its pictures."""
+        cells = other.cells_of(self.experiment.id)
+        matrices = [Matrix(panel, cells) for panel in self.experiment.panels]
+        return [matrix for matrix in matrices if matrix]
+
 
 @dataclass(frozen=True)
 class Findings:
@@ -44,6 +50,13 @@ class Findings:
     is_dirty: bool
     machine: dict[str, Any]
     versions: dict[str, str]
+
+    def total(self) -> str:
+        """Return how many figures have each verdict, the best one first."""
+        counts = {name: 0 for name in VERDICTS}
+        for finding in self.findings:
+            counts[finding.verdict.name] += 1
+        return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
     def minutes(self, finding: Finding) -> float | None:
         """Return the measured minutes of the bench that answers a figure."""
@@ -111,9 +124,10 @@ def distance(record: Record, machine: dict[str, Any]) -> str:
 
 def record_of(finding: Finding) -> str:
     """Name the record of a figure, with its scale: verdicts of small scales say little."""
-    record = finding.record
-    if record is None:
-        return ""
+    return "" if finding.record is None else named(finding.record)
+
+
+def named(record: Record) -> str:
     runs = record.content["runs"]
     scale = f"SF {record.content['scale_factor']:g}, " if record.content["scale_factor"] else ""
     return f"{record.when[:10]}, {scale}{runs} {'run' if runs == 1 else 'runs'}"
@@ -124,5 +138,7 @@ def why_not_run(finding: Finding) -> str:
     if finding.verdict.name != NOT_RUN:
         return ""
     if finding.record is None:
-        return "no record has it"
+        step = next(plan()[bench] for bench in finding.experiment.bench if bench in plan())
+        needs = f", which needs {step.needs}" if step.needs else ""
+        return f"no record has it: it is of the step {step.name}{needs}"
     return "measured, but without the paper’s systems beside it"

@@ -17,7 +17,9 @@ def markdown(findings: Findings) -> str:
         "",
         f"Commit `{findings.commit}`{', with uncommitted changes' if findings.is_dirty else ''}; "
         f"{findings.machine.get('processor')}, {findings.machine.get('cores')} cores. "
-        "`index.html` beside this file has the charts and all numbers.",
+        "`index.html` beside this file has the charts and all numbers, `cells.csv` the numbers for programs.",
+        "",
+        f"{findings.total()}.",
         "",
         RULE,
         "",
@@ -53,6 +55,9 @@ def markdown(findings: Findings) -> str:
         for matrix in finding.matrices():
             parts += _panel(matrix)
         parts += ["", *(f"* {text}" for text in finding.experiment.deviations)]
+        if failed := finding.verdict.failed:
+            parts += ["", f"What does not hold ({len(failed)}):", ""]
+            parts += [f"* {check.text}" for check in failed]
     return "\n".join(parts) + "\n"
 
 

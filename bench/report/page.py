@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from measure import quantity
+from report.cells import cells
 from report.charts import CHART_STYLE, HATCH, number
 from report.drawing import Drawn, draw, is_size
-from report.findings import Finding, Findings, record_of, why_not_run
+from report.findings import Finding, Findings, distance, named, record_of, why_not_run
 from report.papers import MARKS, Paper, Value
 from report.records import OWN, Cell, Record
 from report.steps import SCALES, Plan, plan
@@ -41,6 +43,7 @@ def html(findings: Findings) -> str:
             f'<svg class="defined" aria-hidden="true">{HATCH}</svg>',
             "<h1>The papers, reproduced</h1>",
             _introduction(findings),
+            _contents(findings),
             _matrix(findings),
             _claims(findings),
             _machine(findings),
@@ -62,15 +65,37 @@ def _introduction(findings: Findings) -> str:
         f"<ul>{papers}</ul>"
         "<p>Machines and scales differ from the papers’, so both sides are ratios to a common base. A bar is "
         "the median of the runs, its whisker reaches from the least to the most, hatched bars are published. "
+        "Bars begin at the base, on a logarithmic axis. "
         "T is a timeout, E an end without memory. A figure is of one run of one bench: nothing of two runs, "
         f"commits or machines is in the same picture.</p><p>{escape(NOT_MEASUREMENTS)}</p>"
     )
 
 
+def _contents(findings: Findings) -> str:
+    """Return links to all parts of the page, the figures by their papers."""
+    parts = {
+        "matrix": "Verdicts: the matrix of all tables and figures",
+        "claims": "The headline claims, computed",
+        "machine": "Commit, machine, versions",
+        "steps": "To repeat it: steps, minutes, disk, seeds",
+        "records": "Raw data",
+    }
+    lists = ["<ul>" + "".join(f'<li><a href="#{id}">{text}</a></li>' for id, text in parts.items()) + "</ul>"]
+    for paper in findings.inventory.papers.values():
+        figures = "".join(
+            f'<li><a href="#{finding.experiment.id}">{escape(finding.experiment.label)}</a>: '
+            f"{escape(finding.experiment.title)}</li>"
+            for finding in findings.findings
+            if finding.experiment.paper == paper.id
+        )
+        lists.append(f"<ul><li>{escape(paper.name)}<ul>{figures}</ul></li></ul>")
+    return f'<nav id="contents" aria-label="Contents">{"".join(lists)}</nav>'
+
+
 def _paper(paper: Paper) -> str:
     title = f'<a href="{escape(paper.url)}">{escape(paper.title)}</a>' if paper.url else escape(paper.title)
     where = f"{escape(paper.where)}; measured on: {escape(paper.machine)}"
-    return f"{escape(paper.authors)}: {title}, {paper.year}. {where}."
+    return f"{escape(paper.authors)}: {title}, {paper.year}; {where}."
 
 
 def _table(
@@ -97,14 +122,12 @@ def _named(name: str) -> str:
 
 
 def _matrix(findings: Findings) -> str:
-    counts: dict[str, int] = {}
     rows = []
     for finding in findings.findings:
         verdict = finding.verdict
-        counts[verdict.name] = counts.get(verdict.name, 0) + 1
         experiment = finding.experiment
         missing = (
-            f"; not measured: {', '.join(verdict.missing)}" if verdict.checks and verdict.missing else ""
+            f"; not measured: {'; '.join(verdict.missing)}" if verdict.checks and verdict.missing else ""
         )
         rows.append(
             (
@@ -120,11 +143,18 @@ def _matrix(findings: Findings) -> str:
                 ),
             )
         )
-    total = ", ".join(f"{count} {name}" for name, count in counts.items())
-    heads = ("paper", "its", "what", "verdict", "what holds", "record of", "distance of the record")
+    heads = (
+        "paper",
+        "table or figure",
+        "what",
+        "verdict",
+        "what holds",
+        "record of",
+        "distance of the record",
+    )
     title = f"All {len(findings.findings)} tables and figures"
     return (
-        f'<section id="matrix"><h2>{title}</h2><p>{escape(total)}.</p>{_table(heads, rows)}'
+        f'<section id="matrix"><h2>{title}</h2><p>{escape(findings.total())}.</p>{_table(heads, rows)}'
         f'<p class="muted">{escape(RULE)} Greyed: a record of another commit or machine than this page.</p>'
         "</section>"
     )
@@ -223,8 +253,10 @@ def _section(findings: Findings, finding: Finding) -> str:
         _charts(finding),
         _wire(finding),
         *(_numbers(matrix) for matrix in finding.matrices()),
+        *(_other(findings, finding, other) for other in finding.others),
         _failed(finding),
         _facts(findings, finding),
+        '<p class="up"><a href="#contents">Contents</a></p>',
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
@@ -256,6 +288,7 @@ def _wire(finding: Finding) -> str:
 def _numbers(matrix: Matrix) -> str:
     """Return the table of a panel: ours with spread and number of runs, the paper’s, and both ratios."""
     panel = matrix.panel
+    has_both = panel.base and panel.published
     rows = []
     for row in [*matrix.rows, *(row for row in panel.published if row not in matrix.rows)]:
         for column in matrix.columns:
@@ -269,17 +302,33 @@ def _numbers(matrix: Matrix) -> str:
                 + (f' <span class="muted">({escape(theirs)})</span>' if theirs not in (None, row) else ""),
                 escape(column),
                 *_measured(cell, panel.unit),
-                _ratio(matrix.ratio(row, column)),
-                _plain(published, panel.unit),
-                _ratio(matrix.published_ratio(theirs, column) if theirs else None),
+                *([_ratio(matrix.ratio(row, column))] if panel.base else []),
+                *([_plain(published, panel.unit)] if panel.published else []),
+                *([_ratio(matrix.published_ratio(theirs, column) if theirs else None)] if has_both else []),
             )
             rows.append(("ours" if row in OWN else "", cells))
     if not rows:
         return ""
     base = escape(panel.base)
-    heads = ("system", "", "median", "least to most", "runs", f"÷ {base}", "paper", f"÷ {base}, paper")
-    table = _table(heads, rows, {2, 3, 4, 5, 6, 7})
+    heads = ["system", escape(panel.x_title) or "column", "median", "least to most", "runs"]
+    heads += [f"÷ {base}"] if panel.base else []
+    heads += ["paper"] if panel.published else []
+    heads += [f"÷ {base}, paper"] if has_both else []
+    table = _table(heads, rows, set(range(2, len(heads))))
     return f"<details><summary>{escape(panel.title)}: the numbers</summary>{table}</details>"
+
+
+def _other(findings: Findings, finding: Finding, other: Record) -> str:
+    """Return the tables of another record of the figure, which may have other systems."""
+    tables = "".join(map(_numbers, finding.matrices_of(other)))
+    far = distance(other, findings.machine)
+    told = f"{other.path.name}, {named(other)}{far and f'; {far}'}"
+    aged = ' class="aged"' if far else ""
+    return (
+        f"<details{aged}><summary>Another record: {escape(told)}</summary>{tables}</details>"
+        if tables
+        else ""
+    )
 
 
 def _is_shown(matrix: Matrix, row: str, column: str) -> bool:
@@ -345,8 +394,6 @@ def _facts(findings: Findings, finding: Finding) -> str:
                 )
             )
     facts.append(("Time", escape(_minutes(findings, finding))))
-    if finding.others:
-        facts.append(("Also", escape(", ".join(sorted(other.path.name for other in finding.others)))))
     return "<dl>" + "".join(f"<dt>{name}</dt><dd>{text}</dd>" for name, text in facts) + "</dl>"
 
 
@@ -362,7 +409,10 @@ def _minutes(findings: Findings, finding: Finding) -> str:
 def _records(findings: Findings) -> str:
     """Embed the records that the figures are of, with every sample."""
     used: dict[str, Record] = {
-        finding.record.path.name: finding.record for finding in findings.findings if finding.record
+        record.path.name: record
+        for finding in findings.findings
+        for record in (finding.record, *finding.others)
+        if record
     }
     parts = [
         f'<script type="application/json" id="record-{escape(name)}">\n{_embedded(record.content)}\n</script>'
@@ -372,8 +422,16 @@ def _records(findings: Findings) -> str:
         '<section id="records"><h2>Raw data</h2>'
         f"<p>The {len(used)} records with all samples are in this file, "
         "each in an element <code>script</code> of the type <code>application/json</code>: "
-        f"{escape(', '.join(used))}.</p></section>\n" + "\n".join(parts)
+        f"{escape(', '.join(used))}. In the repository they are in bench/results.</p>"
+        f"<p>{_download(findings)}: one line for each cell of each figure, with its samples, the published "
+        "value, and both ratios to the base.</p></section>\n" + "\n".join(parts)
     )
+
+
+def _download(findings: Findings) -> str:
+    """Return a link to all cells, which is the file itself."""
+    content = quote(cells(findings), safe=",:;/()+*=-_.~!@$'")
+    return f'<a id="cells" download="cells.csv" href="data:text/csv;charset=utf-8,{content}">cells.csv</a>'
 
 
 def _embedded(content: Any) -> str:

@@ -25,6 +25,7 @@ RULE = (
 
 REPRODUCED, SHAPE, DIFFERS, NOT_RUN = "reproduced", "shape only", "differs", "not run"
 IN_PART = "reproduced in part"
+VERDICTS = (REPRODUCED, IN_PART, SHAPE, DIFFERS, NOT_RUN)
 # Of these, more is better.
 MORE_IS_BETTER = "×"
 

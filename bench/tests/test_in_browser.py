@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import html as markup
+import itertools
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
+from dataclasses import asdict
 
 import pytest
 
 from measure import RECORDS
-from report.charts import CHART_STYLE
+from report.charts import CHART_STYLE, COLOURS
+from report.check import faults_of
 from report.findings import find
-from report.page import html
+from report.page import STYLE, html
 from report.papers import inventory
-from report.records import read
+from report.records import Cell, read
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 WIDTHS = (1280, 390)
 CONTRAST_MIN = 4.5  # of text, by the Web Content Accessibility Guidelines
+CONTRAST_OF_SHAPES_MIN = 3.0
 
 # A frame has exactly the width that is wanted; a window does not.
 FRAME = """<!doctype html><meta charset="utf-8">
@@ -66,6 +71,38 @@ document.getElementById("page").onload = (event) => {{
 """
 
 
+def measured(random):
+    """Cells of every panel of every figure, by their bench, with any values and some marks."""
+    found = {}
+    for experiment in inventory().experiments.values():
+        for panel in experiment.panels:
+            places = [place for stated in panel.stated for place in (stated.less, stated.than)]
+            rows = ["hypostyle", *(panel.same or panel.published), panel.base, *(row for row, _ in places)]
+            rows = [*filter(None, dict.fromkeys(rows)), "PostgreSQL, by a client with quite a long name"]
+            for row, column in itertools.product(rows, panel.columns or ["1", "3", "10", "30"]):
+                value = 10 ** random.uniform(-3, 3)
+                samples = [value * random.uniform(0.9, 1.1) for _ in range(3)]
+                mark = random.choice("TE") if random.random() < 0.03 and row != panel.base else ""
+                cell = (experiment.id, panel.title, row, column, [] if mark else samples, mark)
+                found.setdefault(experiment.bench[0], []).append(Cell(*cell))
+    return found
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def full(request, tmp_path_factory):
+    """The page of a run in which everything was measured."""
+    directory = tmp_path_factory.mktemp("records")
+    for bench, cells in measured(random.Random(request.param)).items():
+        record = json.loads((RECORDS / "tpch.json").read_text())
+        record |= {"bench": bench, "measurements": [], "cells": [asdict(cell) for cell in cells]}
+        (directory / f"{bench}.json").write_text(json.dumps(record))
+    findings = find(inventory(), read(directory), directory)
+    page = html(findings)
+    assert faults_of(page, findings) == []
+    assert all(finding.verdict.checks for finding in findings.findings)
+    return page
+
+
 @pytest.fixture(scope="module")
 def page():
     return html(find(inventory(), read(RECORDS), RECORDS))
@@ -96,6 +133,14 @@ def test_no_text_overlaps_or_is_cut(page, width, tmp_path):
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; scripts/setup_report.sh installs it")
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_overlaps_when_all_figures_are_measured(full, width, tmp_path):
+    found = looked_at(full, width, tmp_path)
+    assert found["found"] == []
+    assert found["charts"] >= 60
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed; scripts/setup_report.sh installs it")
 def test_the_browser_finds_what_overlaps(page, tmp_path):
     places = {"one text": 1, "another text": 5, "cut": 2000}
     text = "".join(f'<text x="{x}" y="20">{word}</text>' for word, x in places.items())
@@ -113,11 +158,27 @@ def luminance(colour):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
+def contrast(palette, name, background):
+    light, dark = re.findall(r":root \{(.*?)\}", CHART_STYLE.read_text(), re.DOTALL)
+    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark if palette == "dark" else light))
+    high, low = sorted((luminance(colours[name]), luminance(colours[background])), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
 @pytest.mark.parametrize("palette", ["light", "dark"])
 @pytest.mark.parametrize("background", ["page", "panel"])
 @pytest.mark.parametrize("name", ["text", "muted", "good", "middling", "bad", "link"])
 def test_text_can_be_read_on_both_palettes(palette, background, name):
-    light, dark = re.findall(r":root \{(.*?)\}", CHART_STYLE.read_text(), re.DOTALL)
-    colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", dark if palette == "dark" else light))
-    high, low = sorted((luminance(colours[name]), luminance(colours[background])), reverse=True)
-    assert (high + 0.05) / (low + 0.05) >= CONTRAST_MIN
+    assert contrast(palette, name, background) >= CONTRAST_MIN
+
+
+@pytest.mark.parametrize("palette", ["light", "dark"])
+@pytest.mark.parametrize("name", ["ours", "peer", "paper", *(f"c{number}" for number in range(COLOURS))])
+def test_bars_and_lines_can_be_seen_on_both_palettes(palette, name):
+    assert contrast(palette, name, "panel") >= CONTRAST_OF_SHAPES_MIN
+
+
+def test_the_words_of_an_older_record_are_as_clear_as_others():
+    aged = [line for line in STYLE.read_text().splitlines() if "figure.aged" in line]
+    assert [line for line in aged if "opacity" in line and "svg :is(" not in line] == []
+    assert "figure.aged svg text { fill: var(--muted); }" in aged

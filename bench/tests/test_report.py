@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
+import re
 import subprocess
 import sys
+from io import StringIO
+from statistics import median
+from urllib.parse import unquote
 from xml.etree import ElementTree
 
 import pytest
 
 from measure import RECORDS, REPOSITORY
 from report import steps
+from report.cells import cells
 from report.check import faults_of, wrong_answers
 from report.findings import find
 from report.markdown import markdown
@@ -18,6 +24,7 @@ from report.page import html
 from report.papers import inventory
 from report.pictures import PICTURES, pictures
 from report.records import RecordError, read, read_file
+from report.verdict import VERDICTS
 
 SAMPLES = [2.0, 1.0, 3.0]
 
@@ -92,6 +99,26 @@ def test_series_of_two_runs_are_never_in_one_figure(tmp_path):
     assert [other.bench for other in finding.others] == ["one_thread"]
 
 
+def test_another_record_stands_beside_the_figure(tmp_path):
+    place = ("ML-F5", "Write")
+    write_record(tmp_path, "r", [(*place, "hypostyle", "write"), (*place, "SQLite", "write")])
+    write_record(tmp_path, "one_thread", [(*place, "hypostyle", "write"), (*place, "MonetDBLite", "write")])
+    findings = find(inventory(), read(tmp_path), tmp_path)
+    page = html(findings)
+    assert faults_of(page, findings) == []
+    section = page[page.index('<section id="ML-F5">') :]
+    section = section[: section.index("</section>")]
+    pictures, _, others = section.partition("Another record: one_thread.json")
+    assert "SQLite" in pictures and "MonetDBLite" not in pictures
+    assert "MonetDBLite" in others
+    assert {line["record"] for line in csv.DictReader(StringIO(cells(findings)))} == {
+        "",
+        "r.json",
+        "one_thread.json",
+    }
+    assert 'id="record-one_thread.json"' in page
+
+
 def test_a_record_with_the_papers_systems_is_better_than_one_without(tmp_path):
     place = ("ML-F5", "Write")
     write_record(tmp_path, "r", [(*place, "hypostyle", "write")])
@@ -126,6 +153,67 @@ def test_the_page_of_the_recorded_benches_is_whole(recorded):
     assert wrong_answers(recorded) == []
 
 
+def test_the_page_begins_with_its_contents(recorded):
+    page = html(recorded)
+    contents = page[page.index('<nav id="contents"') : page.index("</nav>")]
+    assert page.index("</nav>") < page.index("<section")
+    sections = re.findall(r'<section id="([^"]+)">', page)
+    assert sorted(re.findall(r'href="#([^"]+)"', contents)) == sorted(sections)
+
+
+def test_verdicts_are_counted_the_best_one_first(recorded):
+    counted = re.findall(r"(\d+) ([a-z ]+)", recorded.total())
+    assert sum(int(count) for count, _ in counted) == len(recorded.findings)
+    assert [name for _, name in counted] == [name for name in VERDICTS if f" {name}" in recorded.total()]
+
+
+def test_all_cells_can_be_taken_from_the_page(recorded):
+    page = html(recorded)
+    link = re.search(r'<a id="cells" download="cells.csv" href="data:text/csv;charset=utf-8,([^"]*)">', page)
+    text = unquote(link[1])
+    assert text == cells(recorded)
+    lines = list(csv.DictReader(StringIO(text)))
+    matrices = [
+        matrix
+        for finding in recorded.findings
+        for record in (finding.record, *finding.others)
+        if record
+        for matrix in finding.matrices_of(record)
+    ]
+    measured = sum(len(matrix.cells) for matrix in matrices)
+    assert sum(line["system"] != "" for line in lines) == measured
+    for line in lines:
+        samples = [float(sample) for sample in line["samples"].split()]
+        assert len(samples) == int(line["runs"] or 0)
+        if samples:
+            assert float(line["median"]) == median(samples)
+        if line["times_base"] and line["paper_times_base"]:
+            assert line["base"]
+            assert line["record"]
+    published = {(line["figure"], line["paper_system"], line["column"]): line["paper"] for line in lines}
+    assert published["CP-T3.10", "PostgreSQL", "Local"] == str(
+        recorded.inventory.experiments["CP-T3.10"].panels[0].published_at("PostgreSQL", "Local")
+    )
+
+
+def test_charts_are_told_in_words(recorded):
+    page = html(recorded)
+    charts = re.findall(r'<figure[^>]*><svg [^>]*aria-label="([^"]+)"', page)
+    assert len(charts) == page.count("<figure")
+    assert all(". " in words and re.search(r"[0-9TE]", words) for words in charts)
+    assert any("hypostyle 1" in words or "hypostyle 0." in words for words in charts)
+
+
+def test_numbers_stand_below_heads(recorded):
+    page = html(recorded)
+    for table in re.findall(r"<table>.*?</table>", page, re.DOTALL):
+        heads = re.findall(r"<th [^>]*>(.*?)</th>", table)
+        for row in re.findall(r"<tr class=.*?</tr>", table, re.DOTALL):
+            assert row.count("<td") == len(heads)
+    assert "÷ <" not in page
+    assert "÷ ," not in page
+
+
 def test_every_experiment_is_in_both_forms(recorded):
     page, text = html(recorded), markdown(recorded)
     for experiment in inventory().experiments.values():
@@ -153,6 +241,8 @@ def test_a_page_without_records_says_so(tmp_path):
         ('id="record-protocol.json"', 'id="record-gone.json"', "the data of CP-T3.10 are not in the page"),
         ("<h1>", '<h1><img src="https://example.org/a.png">', "the page wants another file"),
         ("<h1>", "<h1><script>1</script>", "a script that is no data"),
+        ("%0APD-F6,", "%0APD-F9,", "the cells of PD-F6 are not in the table of all"),
+        (' role="img" aria-label="', ' role="img" title="', "has no words"),
         ("<body>", "<body><p>", "ends something else"),
     ],
 )

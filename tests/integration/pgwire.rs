@@ -232,6 +232,35 @@ fn statements_have_one_name_whoever_prepares_them() {
 }
 
 #[test]
+fn messages_bind_what_prepare_has_named() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let bound = |name: &str, values: &[u8]| {
+        let bind = [texts(&["", name]), vec![0, 0], values.to_vec(), vec![0, 0]].concat();
+        [message(b'B', &bind), message(b'E', &[0; 5]), message(b'S', &[])].concat()
+    };
+    assert_eq!(shown(&client.query("PREPARE q (int, text) AS SELECT $1 + 1, $2")), "PREPARE I");
+    client.send(&[message(b'D', &texts(&["Sq"])), message(b'S', &[])].concat());
+    let described = client.until_ready();
+    assert_eq!(shown(&described), "t T I");
+    assert_eq!(described[0].1, [0, 2, 0, 0, 0, 23, 0, 0, 0, 25]);
+    let two = [0, 2, 0, 0, 0, 1, b'6', 0, 0, 0, 1, b'x'];
+    for _ in 0..2 {
+        client.send(&bound("q", &two));
+        assert_eq!(shown(&client.until_ready()), "2 (7,x) SELECT 1 I");
+    }
+    assert_eq!(shown(&client.query("EXECUTE q(6, 'x')")), "T (7,x) SELECT 1 I");
+    assert_eq!(shown(&client.query("PREPARE q AS SELECT 1")), "E42P05 I");
+    client.query("CREATE TABLE t (a INT)");
+    client.query("PREPARE i AS INSERT INTO t VALUES ($1)");
+    client.send(&bound("i", &[0, 1, 0, 0, 0, 1, b'7']));
+    assert_eq!(shown(&client.until_ready()), "2 INSERT 0 1 I");
+    assert_eq!(shown(&client.query("DEALLOCATE q")), "DEALLOCATE I");
+    client.send(&bound("q", &two));
+    assert_eq!(shown(&client.until_ready()), "E26000 I");
+}
+
+#[test]
 fn portals_are_checked_when_they_are_bound() {
     let running = serve();
     let mut client = Client::new(&running);
@@ -834,6 +863,36 @@ fn a_schema_of_the_search_path_may_be_made_later() {
     other.query("CREATE SCHEMA later; CREATE TABLE later.t (a INT)");
     assert_eq!(shown(&client.query("SELECT * FROM t")), "T SELECT 0 I");
     assert_eq!(shown(&client.query("SELECT current_schema()")), "T (later) SELECT 1 I");
+}
+
+#[test]
+fn a_search_path_may_name_no_schema_that_there_is() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    assert_eq!(shown(&client.query("SET search_path TO nosuch")), "SET I");
+    for (sql, answer) in [
+        ("SHOW search_path", "T (nosuch) SHOW I"),
+        ("SELECT current_schema(), current_schemas(false)", "T (NULL,{}) SELECT 1 I"),
+        ("SELECT * FROM t", "E42P01 I"),
+        ("SELECT * FROM main.t", "T SELECT 0 I"),
+        ("CREATE TABLE u (a INT)", "E3F000 I"),
+        ("CREATE TABLE u AS SELECT 1 AS a", "E3F000 I"),
+        ("CREATE VIEW u AS SELECT 1 AS a", "E3F000 I"),
+        ("CREATE SEQUENCE u", "E3F000 I"),
+        ("CREATE TEMP TABLE u (a INT)", "CREATE TABLE I"),
+        ("DROP TABLE u", "DROP TABLE I"),
+        ("CREATE SCHEMA nosuch", "CREATE SCHEMA I"),
+        ("CREATE TABLE u (a INT)", "CREATE TABLE I"),
+        ("SELECT * FROM nosuch.u", "T SELECT 0 I"),
+        ("DROP TABLE u", "DROP TABLE I"),
+        ("DROP SCHEMA nosuch", "DROP SCHEMA I"),
+        ("CREATE TABLE u (a INT)", "E3F000 I"),
+        ("RESET search_path", "RESET I"),
+        ("SELECT * FROM t", "T SELECT 0 I"),
+    ] {
+        assert_eq!(shown(&client.query(sql)), answer, "{sql}");
+    }
 }
 
 #[test]

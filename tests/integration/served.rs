@@ -35,11 +35,15 @@ pub struct Served {
 #[derive(Default)]
 pub struct Setup {
     pub on_disk: bool,
+    /// The database, if it is there already.
+    pub database: Option<Database>,
     pub users: Option<Users>,
     pub limits: Option<Limits>,
     pub certificate: Option<(String, String)>,
     /// The authority that signs the clients' certificates.
     pub client_authority: Option<String>,
+    /// The authority that signs those of other nodes, which have to show them.
+    pub node_authority: Option<String>,
 }
 
 impl Served {
@@ -53,21 +57,24 @@ impl Served {
 
     pub fn new(setup: Setup) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let database = match setup.on_disk {
-            true => Database::open(directory.path().join("t.hypo"), OpenOptions::default()),
-            false => Database::in_memory(OpenOptions::default()),
+        let database = match (setup.database, setup.on_disk) {
+            (Some(database), _) => Ok(database),
+            (None, true) => Database::open(directory.path().join("t.hypo"), OpenOptions::default()),
+            (None, false) => Database::in_memory(OpenOptions::default()),
         }
         .unwrap();
-        let client_authority = setup.client_authority.map(|certificate| {
-            let path = directory.path().join("clients.crt");
+        let written = |name: &str, certificate: String| {
+            let path = directory.path().join(name);
             std::fs::write(&path, certificate).unwrap();
             path
-        });
+        };
+        let clients = setup.client_authority.map(|certificate| written("clients.crt", certificate));
+        let nodes = setup.node_authority.map(|certificate| written("nodes.crt", certificate));
         let tls = setup.certificate.map(|(certificate, key)| {
             let paths = ["server.crt", "server.key"].map(|name| directory.path().join(name));
             std::fs::write(&paths[0], certificate).unwrap();
             std::fs::write(&paths[1], key).unwrap();
-            Tls::read(&paths[0], &paths[1], client_authority.as_deref()).unwrap()
+            Tls::of_node(&paths[0], &paths[1], clients.as_deref(), nodes.as_deref()).unwrap()
         });
         let limits = setup.limits.unwrap_or(Limits { stop_time: STOP_TIME, ..Limits::default() });
         let server = Server::new(database.clone(), setup.users, limits, tls).unwrap();
@@ -96,6 +103,11 @@ impl Served {
     /// Lets no new clients in.
     pub fn drain(&self) {
         self.server.upgrade().unwrap().drain();
+    }
+
+    /// Lets other nodes in by any of some passwords.
+    pub fn admit_nodes(&self, passwords: &[&str]) {
+        self.server.upgrade().unwrap().admit_nodes(passwords.iter().copied()).unwrap();
     }
 
     /// Returns the number of open sessions.

@@ -527,7 +527,7 @@ fn nobody_gets_in_without_the_password() {
 }
 
 /// Returns an authority, and the certificate and key of a client that it has signed.
-fn client_certificate() -> (String, String, String) {
+pub fn client_certificate() -> (String, String, String) {
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
     let key = rcgen::KeyPair::generate().unwrap();

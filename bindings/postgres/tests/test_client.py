@@ -3,6 +3,7 @@ the way is an error of the statement, which leaves both sides usable.
 """
 
 import contextlib
+import csv
 import os
 import signal
 import subprocess
@@ -10,9 +11,10 @@ import sys
 import time
 
 import pooler
+import psycopg
 import pytest
 
-from cluster import ENDLESS, wait_until
+from cluster import ENDLESS, table, wait_until
 
 hypostyle = pytest.importorskip("hypostyle", reason="our Python package is not installed")
 
@@ -24,7 +26,11 @@ VALUES = """
         timestamptz '2000-01-01 00:00+00' + i * interval '1 day' AS zoned,
         time '00:00' + i * interval '1 s' AS c, make_interval(months => i, secs => i) AS v,
         decode(md5(i::text), 'hex') AS bytes, md5(i::text)::uuid AS u,
-        CASE WHEN i % 4 > 0 THEN ARRAY[i, NULL, -i] END AS l, ROW(i, i::text)::pair AS p, '::1'::inet AS shown
+        CASE WHEN i % 4 > 0 THEN ARRAY[i, NULL, -i] END AS l, ROW(i, i::text)::pair AS p,
+        '::1'::inet AS shown, ''::oidvector AS no_oids, '1 2'::int2vector AS numbers,
+        (ARRAY['sad', 'ok'])[1 + i % 2]::mood AS feeling, ARRAY['ok', NULL]::mood[] AS feelings,
+        ARRAY[i * 1.5, NULL] AS free, ARRAY['::1', NULL]::inet[] AS nets,
+        ARRAY[ROW(i, 'x')::pair, NULL] AS pairs, ROW(i, 'sad', ARRAY[1.5])::felt AS felt
     FROM generate_series(1, 5000) i
 """
 
@@ -43,9 +49,12 @@ def client(cluster):
 @pytest.fixture(scope="module")
 def pair(cluster):
     with cluster.connect() as connection:
-        connection.execute("CREATE TYPE pair AS (x int, y text)")
+        connection.execute(
+            "CREATE TYPE pair AS (x int, y text); CREATE TYPE mood AS ENUM ('sad', 'ok'); "
+            "CREATE TYPE felt AS (n int, m mood, free numeric[]); CREATE TYPE place AS (n int, at inet)"
+        )
         yield
-        connection.execute("DROP TYPE pair")
+        connection.execute("DROP TYPE pair, felt, mood, place")
 
 
 def test_columns_are_what_rows_are(cluster, pair):
@@ -54,9 +63,74 @@ def test_columns_are_what_rows_are(cluster, pair):
         with hypostyle.connect(address(cluster, transfer)) as client:
             tables[transfer] = client.sql(VALUES).arrow()
     assert tables["columns"].num_rows == 5000
-    for transfer, table in tables.items():
-        assert table.schema == tables["columns"].schema, transfer
-        assert table.equals(tables["columns"]), transfer
+    for transfer, came in tables.items():
+        assert came.schema == tables["columns"].schema, transfer
+        assert came.equals(tables["columns"]), transfer
+
+
+def test_a_row_with_a_member_that_is_shown_is_a_text_unless_columns_are_asked_for(cluster, pair):
+    query = "SELECT ROW(1, '::1')::place AS p, ARRAY[ROW(2, NULL)::place] AS l"
+    for transfer in ("auto", "copy", "rows"):
+        with hypostyle.connect(address(cluster, transfer)) as client:
+            assert client.sql(query).fetchall() == [("(1,::1)", ["(2,)"])], transfer
+    with hypostyle.connect(address(cluster, "columns")) as client:
+        assert client.sql(query).fetchall() == [({"n": 1, "at": "::1"}, [{"n": 2, "at": None}])]
+
+
+def test_what_is_described_is_what_comes(cluster, pair):
+    """Through ATTACH, too, where the types are known before the rows."""
+    with cluster.connect() as connection, table(connection, "kinds", "id int"):
+        connection.execute(f"DROP TABLE kinds; CREATE TABLE kinds AS {VALUES}")
+        connection.execute("ALTER TABLE kinds ADD place place, ADD places place[], ADD deep int[][]")
+        connection.execute("UPDATE kinds SET place = ROW(1, '::1'), places = ARRAY[ROW(2, NULL)::place]")
+        expected = {}
+        for transfer in ("copy", "auto"):
+            with hypostyle.connect() as ours:
+                ours.execute(f"ATTACH '{address(cluster, transfer)}' AS pg")
+                names = [row[0] for row in ours.sql("DESCRIBE pg.kinds").fetchall()]
+                for name in names:
+                    rows = ours.sql(f'SELECT "{name}" FROM pg.kinds ORDER BY i LIMIT 9').fetchall()
+                    assert rows == expected.setdefault(name, rows), name
+        assert len(expected) == len(names) > 30
+
+
+SHOWN = [
+    "'10.0.0.1'::inet",
+    "'10.0.0.0/8'::cidr",
+    "array['10.0.0.1', NULL]::inet[]",
+    "'-12.34'::money",
+    "B'101'::bit(3)",
+    "'08:00:2b:01:02:03:04:05'::macaddr8",
+    "'a:1 b:2'::tsvector",
+    "box '(1,2),(3,4)'",
+    "tstzrange('2020-01-01 00:00+00', NULL)",
+    "'5'::xid",
+    "'10:20:10,14,15'::pg_snapshot",
+    "'int4'::regtype",
+    "timetz '00:00:00.5+02:30'",
+    "'$.a'::jsonpath",
+    "'(0,1)'::tid",
+    "'ab'::char(5)",
+    "row(1, '10.0.0.1'::inet)",
+    "(SELECT histogram_bounds FROM pg_stats WHERE tablename = 'pg_class' AND attname = 'oid')",
+    """'<?xml version="1.0" encoding="UTF-8"?><a>é</a>'::xml""",
+]
+
+
+@pytest.mark.parametrize("value", SHOWN)
+def test_texts_of_other_types_are_the_server_s_however_they_come(cluster, value):
+    with cluster.connect() as connection:
+        try:
+            with connection.cursor().copy(f"COPY (SELECT {value}) TO STDOUT (FORMAT csv)") as rows:
+                (expected,) = next(csv.reader([b"".join(map(bytes, rows)).decode()]))
+        except psycopg.errors.FeatureNotSupported:
+            pytest.skip("this server knows no XML")
+    for transfer in ("columns", "copy", "rows"):
+        with hypostyle.connect(address(cluster, transfer)) as client:
+            ((came,),) = client.sql(f"SELECT {value} AS v").fetchall()
+        if isinstance(came, list):
+            came = "{" + ",".join("NULL" if element is None else element for element in came) + "}"
+        assert came == expected, transfer
 
 
 @pytest.mark.parametrize("transfer", ["auto", "columns"])

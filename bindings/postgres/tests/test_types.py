@@ -116,7 +116,7 @@ CASES = [
         "(SELECT json_agg(CASE WHEN v[i]::text IS NOT NULL THEN json_build_array((v[i]).x, (v[i]).y) END"
         " ORDER BY i) FROM generate_subscripts(v, 1) i)",
     ),
-    ("int2vector", ["'1 2 3'"], "SMALLINT[]", "to_json(v::int2[])"),
+    ("int2vector", ["'1 2 3'", "''"], "SMALLINT[]", "to_json(v::int2[])"),
     ("timetz", ["'23:59:59.999999-15:59'"], "VARCHAR", "v::text"),
     ("inet", ["'::1/64'"], "VARCHAR", "v::text"),
     ("macaddr", ["'08:00:2b:01:02:03'"], "VARCHAR", "v::text"),

@@ -223,6 +223,41 @@ def test_hostile_texts_are_only_compared(con, server):
     assert server.rows("select count(*) from items") == [(ROWS,)]
 
 
+def test_operators_of_others_are_not_called(con, server):
+    """Whoever may create operators in a schema of the search path has no function of theirs run."""
+    made = [
+        ("=", "varchar", "text"),
+        ("<", "varchar", "text"),
+        ("~~", "varchar", "text"),
+        ("<", "positive", "bigint"),
+    ]
+    for number, (operator, left, right) in enumerate(made):
+        server.direct.execute(
+            f"create function caught_{number}({left}, {right}) returns bool language plpgsql "
+            "as $$ begin raise exception 'caught'; end $$"
+        )
+        operands = f"leftarg = {left}, rightarg = {right}"
+        server.direct.execute(f"create operator public.{operator} ({operands}, function = caught_{number})")
+    try:
+        for condition in ("short = 'v7'::text", "count < 5::bigint"):
+            with pytest.raises(psycopg.Error, match="caught"):
+                server.rows(f"select id from items where {condition}")
+        for condition, rows in [
+            ("short = 'v7'", 50),
+            ("short in ('v7', 'v8')", 100),
+            ("short < 'v1'", 50),
+            ("short like 'v7%'", 50),
+            ("count < 5", 4),
+        ]:
+            sql = f"SELECT count(*) FROM pg.items WHERE {condition}"
+            assert con.sql(sql).fetchone() == (rows,), condition
+            assert " WHERE " in scan(con, sql)
+    finally:
+        for number, (operator, left, right) in enumerate(made):
+            server.direct.execute(f"drop operator public.{operator} ({left}, {right})")
+            server.direct.execute(f"drop function caught_{number}({left}, {right})")
+
+
 def test_tables_of_both_are_joined(con, server):
     con.execute("CREATE TABLE mine AS SELECT i AS id, i * 2 AS twice FROM range(1, 101) r(i)")
     found = con.sql(
@@ -248,6 +283,80 @@ def test_names_of_schemas_views_and_partitions(con, server):
     assert relations.fetchall() == [("items",)]
     with pytest.raises(hypostyle.Error, match="nosuch"):
         con.sql("SELECT * FROM pg.nosuch")
+
+
+def test_relations_of_all_kinds(con, server):
+    server.direct.execute(
+        """
+        create unlogged table kind_unlogged as select 1 as a;
+        create materialized view kind_stored as select 2 as a;
+        create table kind_parent (a int, gone int, b int generated always as (a * 2) stored);
+        alter table kind_parent drop column gone;
+        insert into kind_parent values (3);
+        create table kind_child (c int) inherits (kind_parent);
+        insert into kind_child (a, c) values (4, 5);
+        create table kind_empty ();
+        insert into kind_empty default values;
+        create temp table kind_temporary as select 6 as a;
+        create sequence kind_sequence;
+        """
+    )
+    assert con.sql("SELECT a FROM pg.kind_unlogged").fetchall() == [(1,)]
+    assert con.sql("SELECT * FROM pg.kind_stored").fetchall() == [(2,)]
+    assert con.sql("SELECT * FROM pg.kind_parent ORDER BY a").fetchall() == [(3, 6), (4, 8)]
+    assert con.sql("SELECT count(*) FROM pg.kind_empty").fetchone() == (1,)
+    for name in ("kind_temporary", "kind_sequence"):
+        with pytest.raises(hypostyle.Error) as caught:
+            con.sql(f"SELECT * FROM pg.{name}")
+        assert caught.value.sqlstate == "42P01"
+    with pytest.raises(hypostyle.Error) as caught:
+        con.sql("SELECT ctid FROM pg.kind_unlogged")
+    assert caught.value.sqlstate == "42703"
+    con.execute("INSERT INTO pg.kind_parent (a) VALUES (7)")
+    assert server.rows("select b from kind_parent where a = 7") == [(14,)]
+
+
+def test_rights_are_those_of_the_user_of_the_address(con, server):
+    server.direct.execute(
+        """
+        create role limited login;
+        create table guarded (id int, owner text, secret text);
+        insert into guarded values (1, 'limited', 'a'), (2, 'other', 'b');
+        alter table guarded enable row level security;
+        create policy own on guarded using (owner = current_user);
+        grant select (id, owner) on guarded to limited;
+        """
+    )
+    address = server.address.replace("test@", "limited@")
+    con.execute(f"ATTACH '{address}' AS restricted")
+    assert con.sql("SELECT id FROM restricted.guarded").fetchall() == [(1,)]
+    assert con.sql("SELECT count(*) FROM restricted.guarded WHERE id > 0").fetchone() == (1,)
+    assert con.sql("SELECT count(*) FROM restricted.guarded").fetchone() == (1,)
+    assert con.sql("SELECT count(*) FROM pg.guarded").fetchone() == (2,)
+    for columns in ("secret", "*"):
+        with pytest.raises(hypostyle.Error) as caught:
+            con.sql(f"SELECT {columns} FROM restricted.guarded").fetchall()
+        assert caught.value.sqlstate == "42501"
+
+
+def test_values_that_differ_there_are_as_documented(con, server):
+    server.direct.execute(
+        """
+        create table odd (n numeric(9,2), d date, s timestamp, c char(4));
+        insert into odd values ('NaN', 'infinity', '-infinity', 'ab');
+        insert into odd values (1, '2020-01-01', '2020-01-01', 'abcd');
+        """
+    )
+    # What the server computes may hold for values that no type here has.
+    for condition in ("n > 5", "d > date '2024-01-01'", "s < timestamp '2000-01-01 00:00:00'"):
+        expected = server.rows(f"select count(*) from odd where {condition}")
+        assert con.sql(f"SELECT count(*) FROM pg.odd WHERE {condition}").fetchall() == expected == [(1,)]
+    for column in ("n", "d", "s"):
+        with pytest.raises(hypostyle.Error, match=f'column "{column}"'):
+            con.sql(f"SELECT {column} FROM pg.odd").fetchall()
+    # Blanks at the end of char(n) are part of the text.
+    assert con.sql("SELECT count(*) FROM pg.odd WHERE c = 'ab'").fetchone() == (0,)
+    assert con.sql("SELECT count(*) FROM pg.odd WHERE rtrim(c) = 'ab'").fetchone() == (1,)
 
 
 def test_rows_are_copied_into_tables_of_ours(con, server):
@@ -295,6 +404,19 @@ def test_a_large_table_is_read_by_several_connections_in_one_snapshot(con, serve
     finally:
         stop.set()
         thread.join()
+
+
+def test_a_snapshot_is_held_for_as_long_as_a_statement_takes(server):
+    """Its connection is idle while others read, and what begins late still has to find it."""
+    server.direct.execute("create view late as select 1 as x from (select pg_sleep(3)) s")
+    server.direct.execute("alter role test set idle_in_transaction_session_timeout = '1s'")
+    try:
+        with hypostyle.connect(threads=2) as con:
+            con.execute(f"ATTACH '{server.address}' AS pg")
+            sql = "SELECT count(*), (SELECT count(*) FROM pg.late) FROM pg.items"
+            assert con.sql(sql).fetchone() == (ROWS, 1)
+    finally:
+        server.direct.execute("alter role test reset idle_in_transaction_session_timeout")
 
 
 def test_no_transaction_stays_open_behind_a_statement(con, server):

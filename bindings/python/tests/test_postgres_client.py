@@ -71,6 +71,16 @@ def test_parameters_are_bound_by_the_server(con):
             con.execute("select ?::int", given)
 
 
+def test_structures_and_lists_of_lists_are_bound(con):
+    con.execute("CREATE TYPE pg_temp.bound AS (x int, y text)")
+    text = 'a "b", (c)\\'
+    assert con.sql("SELECT ($1::pg_temp.bound).y", [{"x": 1, "y": text}]).fetchall() == [(text,)]
+    several = [{"x": None, "y": ""}, None, {"x": 2, "y": text}]
+    query = "SELECT y, x FROM unnest($1::pg_temp.bound[])"
+    assert con.sql(query, [several]).fetchall() == [("", None), (None, None), (text, 2)]
+    assert con.sql("SELECT ($1::int[])[2][1]", [[[1, 2], [3, None]]]).fetchall() == [(3,)]
+
+
 def test_a_uuid_is_one_in_a_transaction_too(con):
     value = uuid.UUID("6ccd780c-baba-1026-9564-5b8c656024db")
     assert con.execute("select ?", [value]).fetchone() == (value,)

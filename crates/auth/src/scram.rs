@@ -295,6 +295,8 @@ impl ServerSignature {
 pub struct Server {
     user: String,
     verifier: Verifier,
+    /// Those of other passwords that the user may have as well.
+    others: Vec<Verifier>,
     bare: String,
     challenge: String,
     nonce: String,
@@ -339,7 +341,17 @@ impl Server {
         let client_nonce = attribute(bare, 'r').filter(|nonce| !nonce.is_empty()).ok_or_else(malformed)?;
         let nonce = format!("{client_nonce}{nonce}");
         let challenge = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
-        Ok(Self { user: user.into(), verifier, bare: bare.into(), challenge, nonce, binding })
+        let (user, bare, others) = (user.into(), bare.into(), Vec::new());
+        Ok(Self { user, verifier, others, bare, challenge, nonce, binding })
+    }
+
+    /// Lets the user in by another password as well, while one is changed. Its verifier has the same salt and
+    /// iterations, because the client is told of one: one with others is left out.
+    pub fn or(mut self, other: Verifier) -> Self {
+        if (&other.salt, other.iterations) == (&self.verifier.salt, self.verifier.iterations) {
+            self.others.push(other);
+        }
+        self
     }
 
     pub fn challenge(&self) -> &[u8] {
@@ -364,11 +376,13 @@ impl Server {
             return Err(Error::new(ErrorKind::Denied, message).with_sqlstate("28000"));
         }
         let signed = format!("{},{},{without_proof}", self.bare, self.challenge);
-        let client_key = exclusive_or(&proof, &sign(&self.verifier.stored_key, signed.as_bytes()));
-        if !equal(&sha256(&client_key), &self.verifier.stored_key) {
-            return Err(wrong_password(&self.user));
-        }
-        let signature = sign(&self.verifier.server_key, signed.as_bytes());
+        let is_proved = |verifier: &&Verifier| {
+            let client_key = exclusive_or(&proof, &sign(&verifier.stored_key, signed.as_bytes()));
+            equal(&sha256(&client_key), &verifier.stored_key)
+        };
+        let mut known = [&self.verifier].into_iter().chain(&self.others);
+        let verifier = known.find(is_proved).ok_or_else(|| wrong_password(&self.user))?;
+        let signature = sign(&verifier.server_key, signed.as_bytes());
         Ok(format!("v={}", BASE64.encode(signature)).into_bytes())
     }
 }
@@ -412,6 +426,22 @@ mod tests {
         let (proof, signature) = client.proof(server.challenge()).unwrap();
         assert_eq!(server.check(&proof).unwrap_err().sqlstate(), "28P01");
         assert_eq!(signature.check(b"v=AAAA").unwrap_err().sqlstate(), "28000");
+    }
+
+    #[test]
+    fn a_user_may_have_two_passwords_while_one_is_changed() {
+        let verifier = |password: &str, salt: u8| Verifier::new(password, vec![salt], ITERATIONS);
+        for (password, is_right) in [("old", true), ("new", true), ("other", false), ("salted", false)] {
+            let client = Client::new("u", password, "abc", None);
+            let server = Server::new("u", verifier("new", 1), (MECHANISM, &client.first()), "def", None);
+            let server = server.unwrap().or(verifier("old", 1)).or(verifier("salted", 2));
+            let (proof, signature) = client.proof(server.challenge()).unwrap();
+            match server.check(&proof) {
+                Ok(last) => signature.check(&last).unwrap(),
+                Err(error) => assert_eq!(error.sqlstate(), "28P01"),
+            }
+            assert_eq!(server.check(&proof).is_ok(), is_right, "{password}");
+        }
     }
 
     #[test]

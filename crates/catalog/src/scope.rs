@@ -77,7 +77,8 @@ impl Name {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchPath {
     database: String,
-    /// The schemas that are searched, the first of which gets what is made.
+    /// The schemas that are searched, the first of which gets what is made; empty where there is none of
+    /// those that SET has named.
     schema: String,
     further: Vec<String>,
     /// Those that SET has named, also ones that there are not yet; none if a schema was chosen by USE.
@@ -236,7 +237,8 @@ impl Scope {
         Some(std::mem::replace(&mut named.snapshot, snapshot))
     }
 
-    /// Returns the database and the schema of names that have none.
+    /// Returns the database and the schema of names that have none; the schema is empty where there is none
+    /// of those that are searched.
     pub fn current(&self) -> (String, String) {
         let path = self.path.read();
         (path.database.clone(), path.schema.clone())
@@ -250,7 +252,8 @@ impl Scope {
     /// Returns the database and the schemas in which names without one are looked up, in order.
     pub fn search(&self) -> (String, Vec<String>) {
         let path = self.path.read();
-        (path.database.clone(), std::iter::once(&path.schema).chain(&path.further).cloned().collect())
+        let first = std::iter::once(&path.schema).filter(|schema| !schema.is_empty());
+        (path.database.clone(), first.chain(&path.further).cloned().collect())
     }
 
     /// Returns where names without a schema are looked up, also in schemas that there are not yet.
@@ -264,7 +267,7 @@ impl Scope {
     }
 
     /// Looks names that have no schema up in those of these that there are, which is seen again for each
-    /// statement. As long as there is none of them, names are looked up as before.
+    /// statement. As long as there is none of them, nothing has such a name.
     pub fn set_search(&self, database: &str, named: Vec<String>) {
         {
             let mut path = self.path.write();
@@ -283,10 +286,9 @@ impl Scope {
             (path.database.clone(), path.named.clone())
         };
         let mut found = self.schemas_among(&database, &named).into_iter();
-        if let Some(first) = found.next() {
-            let mut path = self.path.write();
-            (path.schema, path.further) = (first, found.collect());
-        }
+        let first = found.next().unwrap_or_default();
+        let mut path = self.path.write();
+        (path.schema, path.further) = (first, found.collect());
     }
 
     /// Returns which of some schemas a database has, each once. `public` is `main` where there is none.
@@ -454,10 +456,18 @@ impl Scope {
 
     /// Returns [`Self::resolve`] for a table to be made, which a temporary one of that name does
     /// not keep from it.
+    ///
+    /// # Errors
+    /// `UnknownName` (3F000) where no schema is searched; `InvalidInput` (42P16) for a temporary one
+    /// elsewhere.
     pub fn resolve_new(&self, parts: &[String], temporary: bool) -> Result<Name> {
         let (database, schema) = self.current();
         match (parts, temporary) {
             ([name], true) => Ok(Name::new(TEMPORARY, SCHEMA_MAIN, name)),
+            ([_], false) if schema.is_empty() => {
+                let message = "no schema has been selected to create in: there is none of the search_path";
+                Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("3F000"))
+            }
             ([name], false) => Ok(Name::new(database, schema, name)),
             _ => match self.resolve(parts, None)? {
                 name if temporary && name.database != TEMPORARY => Err(Error::invalid_input(format!(
@@ -497,5 +507,22 @@ mod tests {
         }
         assert!(is_seen(&before));
         assert!(scope.show("nothing", staged).is_err());
+    }
+    #[test]
+    fn names_are_looked_up_in_schemas_that_there_are() {
+        let database = Database::in_memory().unwrap();
+        let snapshot = database.snapshot().unwrap();
+        let scope = Scope::new(database, snapshot);
+        let (name, of) = (["t".to_string()], |schemas: &[&str]| {
+            scope.set_search(OWN_DATABASE, schemas.iter().map(ToString::to_string).collect());
+            scope.search().1
+        });
+        assert_eq!(of(&["nosuch", SCHEMA_PUBLIC]), [SCHEMA_MAIN]);
+        assert!(scope.resolve_new(&name, false).is_ok());
+        assert!(of(&["nosuch"]).is_empty());
+        assert_eq!(scope.resolve_new(&name, false).unwrap_err().sqlstate(), "3F000");
+        assert!(scope.resolve_new(&name, true).is_ok());
+        assert_eq!(scope.resolve(&name, None).unwrap().schema, "");
+        assert_eq!(of(&[SCHEMA_MAIN]), [SCHEMA_MAIN]);
     }
 }

@@ -253,9 +253,10 @@ impl ServeOptions {
     /// those of the node.
     pub fn tls(&self, node: Option<&Config>) -> Option<hypostyle::Result<Tls>> {
         let given = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        let of_node = node.and_then(|node| node.tls.as_ref()).map(|tls| (&*tls.certificate, &*tls.key));
-        let (certificates, key) = given.or(of_node)?;
-        Some(Tls::read(certificates, key, self.tls_client_ca.as_deref()))
+        let of_node = node.and_then(|node| node.tls.as_ref());
+        let (certificates, key) = given.or(of_node.map(|tls| (&*tls.certificate, &*tls.key)))?;
+        let nodes = of_node.filter(|tls| tls.mutual).map(|tls| &*tls.authorities);
+        Some(Tls::of_node(certificates, key, self.tls_client_ca.as_deref(), nodes))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::progress::Display;
 use crate::sink::Sink;
 use crate::token::first_keyword;
 use hypostyle::arrow::array::timezone::Tz;
+use hypostyle::kind::has_in_name;
 use hypostyle::lexer::{TokenKind, tokens};
 use hypostyle::{Connection, Error, OpenOptions, Patience, Poll, QueryResult};
 use std::io::{ErrorKind, Write};
@@ -354,8 +355,7 @@ impl Session {
 fn may_change_zone(sql: &str) -> bool {
     const WORDS: [&str; 9] =
         ["SET", "RESET", "DISCARD", "COMMIT", "END", "ROLLBACK", "ABORT", "ATTACH", "RELEASE"];
-    first_keyword(sql).is_some_and(|first| WORDS.contains(&first.as_str()))
-        || sql.to_ascii_lowercase().contains("set_config")
+    first_keyword(sql).is_some_and(|first| WORDS.contains(&first.as_str())) || has_in_name(sql, "set_config")
 }
 
 /// Says whether a statement is a COPY that writes rows to standard output, in place of its count.

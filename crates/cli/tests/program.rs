@@ -620,3 +620,49 @@ fn a_node_is_served_as_its_file_says() {
     assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
     server.wait().unwrap();
 }
+
+#[test]
+fn nodes_that_show_certificates_are_a_cluster() {
+    if Command::new("openssl").arg("version").output().is_err() {
+        return;
+    }
+    let directory = directory("certificates");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/cluster/certificates.sh");
+    std::fs::copy(script, directory.join("certificates.sh")).unwrap();
+    let make = ["certificates.sh", "node1", "node2"];
+    let made = Command::new("sh").args(make).current_dir(&directory).output().unwrap();
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let listeners = ports(2);
+    let ports: Vec<u16> = listeners.iter().map(|listener| listener.local_addr().unwrap().port()).collect();
+    drop(listeners);
+    let serve = |(number, port): (usize, &u16)| {
+        let (file, name) = (path(&directory, &format!("{number}.toml")), format!("node{}", number + 1));
+        let text = format!(
+            "name = \"{name}\"\nlisten = \"127.0.0.1:{port}\"\n\n[tls]\n\
+             certificate = \"certificates/{name}/node.pem\"\nkey = \"certificates/{name}/node.key\"\n\
+             authorities = \"authority/ca.pem\"\nmutual = true\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        serving(&["--cluster", &file])
+    };
+    let servers: Vec<_> = ports.iter().enumerate().map(serve).collect();
+    let address =
+        |port: u16| format!("hypostyle://127.0.0.1:{port}/?tls_ca={}", path(&directory, "authority/ca.pem"));
+    for sql in [
+        "ALTER CLUSTER PROMOTE node1",
+        &format!("ALTER CLUSTER ADD NODE node2 ADDRESS '127.0.0.1:{}'", ports[1]),
+        "CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS",
+        "INSERT INTO t SELECT i FROM generate_series(1, 100) AS g(i)",
+    ] {
+        printed(&[&address(ports[0]), "--quiet", "-c", sql]);
+    }
+    let count = ["--csv", "-c", "SELECT count(*) AS n FROM t"];
+    assert_eq!(printed(&[&[&*address(ports[1])], &count[..]].concat()), "n\n100\n");
+    // Who has no certificate of a node is none.
+    let other = run(&[&address(ports[1]).replace("://", "://cluster@"), "-c", "SELECT 1"]);
+    assert_eq!(other.status, Some(1), "{}", other.out);
+    for (mut server, _log) in servers {
+        assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+        server.wait().unwrap();
+    }
+}

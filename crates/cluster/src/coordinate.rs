@@ -3,7 +3,7 @@
 use crate::change::{Changes, Rows, Seen, Unlimited};
 use crate::message::{Addressed, Reply, Request};
 use crate::node::Node;
-use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
+use crate::peers::{RowReader, is_behind, is_unreachable, not_here, unexpected};
 use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
@@ -63,16 +63,19 @@ impl Couriers {
     /// again.
     fn send(&self, node: &Arc<Node>, message: Message) -> Result<()> {
         let mut couriers = self.0.lock();
-        let courier = match couriers.entry(message.member.id) {
+        let own = match couriers.entry(message.member.id) {
             Entry::Occupied(courier) => courier.into_mut(),
             Entry::Vacant(place) => place.insert(courier(Arc::downgrade(node))?),
         };
-        match courier.try_send(message) {
-            Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
-            Err(TrySendError::Disconnected(_)) => {
-                Err(Error::internal("nobody brings messages to a node any more"))
+        match own.try_send(message) {
+            Ok(()) | Err(TrySendError::Full(_)) => {}
+            // The thread has ended in a panic. Another one has room for this message.
+            Err(TrySendError::Disconnected(message)) => {
+                *own = courier(Arc::downgrade(node))?;
+                let _sent = own.try_send(message);
             }
         }
+        Ok(())
     }
 }
 
@@ -155,6 +158,28 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         *self.0.inside.lock() -= 1;
         self.0.left.notify_one();
+    }
+}
+
+/// Answers the requests of a thread that ends in a panic, and those that no other may take any more: a
+/// statement waits for each of them, and others for the statement.
+struct Unanswered {
+    requests: Vec<append::Request>,
+    /// What is still to be sent to the node.
+    waiting: Arc<Mutex<VecDeque<Vec<append::Request>>>>,
+    answers: Sender<(append::Request, Result<append::Reply>)>,
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for request in self.requests.drain(..).chain(waiting.into_iter().flatten()) {
+            let error = Error::internal("a thread that sends rows to a node has ended without an answer");
+            let _nobody_waits = self.answers.send((request, Err(error)));
+        }
     }
 }
 
@@ -536,7 +561,8 @@ impl Node {
         known.map(|catalog| catalog.nodes).unwrap_or_default()
     }
 
-    /// Adds a node, which must be there.
+    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved
+    /// with its database.
     ///
     /// # Errors
     /// `Connection` if it is not; `Conflict` if it is part of another cluster; those of
@@ -555,8 +581,29 @@ impl Node {
                 ErrorKind::Conflict,
                 format!("the node at {address} is part of another cluster already"),
             )),
-            Reply::Identity { node, .. } => self.change(Change::AddNode(Member { id: node, ..unknown })),
+            Reply::Identity { node, .. } => match own.node(node) {
+                Some(known) if known.name == name && known.address != address => {
+                    self.check_gone(known, own.cluster)?;
+                    self.change(Change::MoveNode { node, address: address.into() })
+                }
+                _ => self.change(Change::AddNode(Member { id: node, ..unknown })),
+            },
             _ => Err(unexpected("a message")),
+        }
+    }
+
+    /// Checks that a node does not answer any more where it was, if it is found at another address.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it does: one of the two would be a copy.
+    fn check_gone(&self, known: &Member, cluster: uuid::Uuid) -> Result<()> {
+        let answer = self.peers.call(known, &Addressed::to_anybody(cluster), None);
+        match answer.and_then(crate::peers::Answer::reply) {
+            Ok(Reply::Identity { node, .. }) if node == known.id => Err(not_here(format!(
+                "node \"{}\" answers at {} as well: end it there before, because one of the two is a copy",
+                known.name, known.address
+            ))),
+            _ => Ok(()),
         }
     }
 
@@ -778,7 +825,11 @@ impl Node {
                     let next = || groups.lock().pop_front();
                     while let Some(group) = next() {
                         let _place = lane.enter();
-                        for answer in node.append_to(id, group, &sent) {
+                        let (requests, waiting) = (group.clone(), groups.clone());
+                        let mut unanswered = Unanswered { requests, waiting, answers: answers.clone() };
+                        let answered = node.append_to(id, group, &sent);
+                        unanswered.requests.clear();
+                        for answer in answered {
                             if answers.send(answer).is_err() {
                                 // Nobody waits any more.
                                 return;
@@ -901,4 +952,43 @@ pub(crate) fn replaced(term: Term) -> Error {
 pub(crate) fn start_thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
     let started = thread::Builder::new().name(name.into()).spawn(work);
     started.map(drop).map_err(|error| Error::from_io(&error, "cannot talk to other nodes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypostyle_placement::append::Source;
+    use hypostyle_placement::{Life, Token};
+
+    #[test]
+    fn a_thread_that_ends_early_answers_what_it_was_to_send() {
+        let request = append::Request {
+            term: Term(1),
+            fragment: FragmentId { table: TableId(1), number: 2 },
+            node: NodeId(uuid::Uuid::nil()),
+            life: Life(3),
+            token: Token(4),
+            base: 0,
+            rows: 5,
+            deletes: 0,
+            source: Source::Statement(StatementId(uuid::Uuid::nil())),
+        };
+        let (answers, arrived) = channel();
+        let requests = vec![request; 2];
+        let waiting = Arc::new(Mutex::new(VecDeque::from([vec![request], vec![request]])));
+        let unanswered = |requests: Vec<append::Request>| Unanswered {
+            requests,
+            waiting: waiting.clone(),
+            answers: answers.clone(),
+        };
+        let mut done = unanswered(requests.clone());
+        done.requests.clear();
+        drop(done);
+        assert!(arrived.try_recv().is_err(), "nothing is told of what is answered");
+        drop(unanswered(requests));
+        let told: Vec<append::Request> =
+            arrived.try_iter().filter_map(|(request, reply)| reply.is_err().then_some(request)).collect();
+        assert_eq!(told, [request; 4]);
+        assert!(waiting.lock().is_empty());
+    }
 }

@@ -157,7 +157,8 @@ impl Node {
                     self.see(&coordinator, epoch);
                     return Ok(rows);
                 }
-                Ok(_) => return Err(unexpected("a message")),
+                // It has done something, and says nothing of it.
+                Ok(_) => return Err(unknown()),
                 // It coordinates no more, and has published nothing.
                 Err(error) if error.sqlstate() == "25006" && attempt < ATTEMPTS => {
                     tracing::debug!(%error, "a statement goes to another coordinator");

@@ -6,10 +6,13 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, EmptyRecordBatchStream, ExecutionPlan, PlanProperties,
 };
 use datafusion_proto::protobuf;
+use futures::TryStreamExt;
 use hypostyle_expr::{no_expressions, no_inputs};
 use hypostyle_placement::NodeId;
 use prost::Message;
@@ -46,6 +49,7 @@ pub(crate) struct PartExec {
     shares: Vec<Option<Share>>,
     schema: SchemaRef,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 /// A [`PartExec`] as it travels.
@@ -76,7 +80,7 @@ impl PartExec {
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { shares, schema, properties: Arc::new(properties) }
+        Self { shares, schema, properties: Arc::new(properties), metrics: ExecutionPlanMetricsSet::new() }
     }
 
     /// Returns the node that its task should run on.
@@ -154,7 +158,14 @@ impl ExecutionPlan for PartExec {
         };
         let reader = context.session_config().get_extension::<Reader>();
         let reader = reader.ok_or_else(|| DataFusionError::Internal("a part that nobody reads".into()))?;
-        reader.0.read(share, self.schema.clone())
+        let rows = reader.0.read(share, self.schema.clone())?;
+        let read = MetricBuilder::new(&self.metrics).output_rows(partition);
+        let rows = rows.inspect_ok(move |batch| read.add(batch.num_rows()));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema.clone(), rows)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{is_unreachable, unexpected};
 use hypostyle_placement::append::{CatchUp, Effect};
-use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
+use hypostyle_placement::catalog::{Catalog, Change, Fragment, Node as Member, NodeState, Replica};
 use hypostyle_placement::layout::{self, Step};
 use hypostyle_placement::term::{Answer, Ask, Stored};
 use hypostyle_placement::{Epoch, FragmentId, NodeId};
@@ -153,14 +153,7 @@ impl Node {
                 }
             }
         };
-        thread::scope(|scope| {
-            for _ in 1..threads {
-                let builder = thread::Builder::new().name("hypostyle-copy".into());
-                // Without the thread, the others do its work.
-                let _fewer = builder.spawn_scoped(scope, work);
-            }
-            work();
-        });
+        on_threads(threads, &work);
         let failed = failed.lock().take();
         failed.map_or(Ok(()), Err)
     }
@@ -222,14 +215,63 @@ impl Node {
     /// Looks after the nodes once: gives those the catalog that have missed it, and brings replicas up
     /// to date whose nodes are back, those of this node among them.
     pub fn look_after(&self) {
+        for (node, epoch) in self.look() {
+            self.look_after_node(node, epoch);
+        }
+    }
+
+    /// Looks which nodes are there, if this one coordinates, and returns these, with the epochs that they
+    /// read.
+    fn look(&self) -> Vec<(NodeId, Epoch)> {
         let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else {
             self.health.lock().clear();
-            return;
+            return Vec::new();
         };
-        let (members, before) = (catalog.nodes.iter(), self.health());
-        let look = |member: &Member| self.look_after_node(&catalog, member, before.get(&member.id));
-        let health = members.map(|member| (member.id, look(member))).collect();
-        *self.health.lock() = health;
+        self.health.lock().retain(|id, _| catalog.node(*id).is_some());
+        let mut there = Vec::new();
+        for member in &catalog.nodes {
+            let epoch = self.epoch_of(member.id);
+            self.health.lock().entry(member.id).or_default().note(epoch.as_ref().err());
+            match epoch {
+                Ok(epoch) => there.push((member.id, epoch)),
+                Err(error) => {
+                    tracing::warn!(node = member.name, %error, "a node of the cluster is not there")
+                }
+            }
+        }
+        there
+    }
+
+    /// Looks after the nodes: on a thread for each that lacks something, unless one is at it. What is copied
+    /// to one node may take long, and others may go away or come back meanwhile.
+    ///
+    /// # Errors
+    /// `Io` if no thread can be started.
+    fn begin_to_look_after(&self, looked_after: &Arc<Mutex<BTreeSet<NodeId>>>) -> Result<()> {
+        for (id, epoch) in self.look() {
+            if !self.lacks_something(id, epoch) {
+                self.look_after_node(id, epoch);
+                continue;
+            }
+            if !looked_after.lock().insert(id) {
+                continue;
+            }
+            let mine = LookedAfter { all: looked_after.clone(), node: id };
+            let node = self.shared()?;
+            start_thread("hypostyle-mend", move || {
+                node.look_after_node(id, epoch);
+                drop(mine);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Says whether a node that reads some epoch may have something to get, by the catalog.
+    fn lacks_something(&self, node: NodeId, epoch: Epoch) -> bool {
+        let Some(catalog) = self.catalog() else { return false };
+        let is_behind = |replica: Option<&Replica>| replica.is_some_and(|replica| !replica.in_sync);
+        let mut fragments = catalog.tables.iter().flat_map(|table| &table.fragments);
+        epoch < catalog.epoch || fragments.any(|fragment| is_behind(fragment.replica(node)))
     }
 
     /// Returns how the nodes were when this node looked after them the last time. It is empty on nodes
@@ -238,18 +280,16 @@ impl Node {
         self.health.lock().clone()
     }
 
-    fn look_after_node(&self, catalog: &Arc<Catalog>, member: &Member, before: Option<&Health>) -> Health {
-        let epoch = self.epoch_of(member.id);
-        let is_reachable = epoch.is_ok();
-        let problem = epoch.and_then(|epoch| self.mend(catalog, member, epoch)).err();
+    /// Gives a node that is there what it lacks, and notes why if that cannot be.
+    fn look_after_node(&self, id: NodeId, epoch: Epoch) {
+        let Some(catalog) = self.catalog().filter(|_| self.coordinates()) else { return };
+        let Some(member) = catalog.node(id) else { return };
+        let problem = self.mend(&catalog, member, epoch).err();
         if let Some(error) = &problem {
             tracing::warn!(node = member.name, %error, "a node of the cluster is not in order");
         }
-        let since = || before.and_then(|before| before.away_since).unwrap_or_else(Instant::now);
-        Health {
-            is_reachable,
-            away_since: (!is_reachable).then(since),
-            problem: problem.map(|error| error.to_string()),
+        if let Some(health) = self.health.lock().get_mut(&id) {
+            health.problem = problem.map(|error| error.to_string());
         }
     }
 
@@ -367,29 +407,41 @@ impl Node {
         self.ask(to, Request::Ask(Box::new(Ask::Publish { term, epoch })), None).map(drop)
     }
 
-    /// Copies the rows that a node's replicas lack. One that fails keeps back those after it only if
-    /// the node is gone.
+    /// Copies the rows that a node's replicas lack, those of a few fragments at the same time. One that fails
+    /// keeps back those after it only if the node is gone.
     fn bring_up_to_date(&self, catalog: &Catalog, node: NodeId) -> Result<()> {
-        let mut first = Ok(());
-        for (id, fragment) in catalog.tables.iter().flat_map(|table| table.numbered()) {
-            let is_behind = fragment.replica(node).is_some_and(|replica| !replica.in_sync);
-            if is_behind
-                && !fragment.lost
-                && let Err(error) = self.bring_fragment(id, node)
-            {
-                first = first.and(Err(error));
-                if self.epoch_of(node).is_err() {
-                    break;
+        let is_behind = |fragment: &Fragment| {
+            !fragment.lost && fragment.replica(node).is_some_and(|replica| !replica.in_sync)
+        };
+        let fragments = catalog.tables.iter().flat_map(|table| table.numbered());
+        let behind = fragments.filter(|(_, fragment)| is_behind(fragment)).map(|(id, _)| id);
+        let waiting: Mutex<VecDeque<FragmentId>> = Mutex::new(behind.collect());
+        let failed = Mutex::new(None::<Error>);
+        let threads = COPIES_AT_ONCE.min(waiting.lock().len());
+        let next = || waiting.lock().pop_front();
+        let work = || {
+            while let Some(id) = next() {
+                if let Err(error) = self.bring_fragment(id, node) {
+                    failed.lock().get_or_insert(error);
+                    if self.epoch_of(node).is_err() {
+                        waiting.lock().clear();
+                    }
                 }
             }
-        }
-        first
+        };
+        on_threads(threads, &work);
+        let failed = failed.lock().take();
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Copies the rows that a replica lacks, unless a statement that moves fragments does.
+    /// Copies the rows that a replica lacks, unless somebody does, or has copied them or moved it away since
+    /// it was looked for.
     fn bring_fragment(&self, fragment: FragmentId, to: NodeId) -> Result<()> {
         let copier = self.copier(fragment);
-        copier.try_lock().map_or(Ok(()), |_one| self.copy_rows(fragment, to))
+        let Some(_one) = copier.try_lock() else { return Ok(()) };
+        let known = self.known_catalog()?;
+        let is_behind = known.replica(fragment, to).is_some_and(|replica| !replica.in_sync);
+        if is_behind { self.copy_rows(fragment, to) } else { Ok(()) }
     }
 
     /// Has a thread do what [`Self::repair`] and [`Self::compact`] say, if there may be something to do:
@@ -421,8 +473,32 @@ impl Node {
     }
 }
 
+/// Does some work on this thread, and on as many others as are missing to a number.
+fn on_threads(count: usize, work: &(dyn Fn() + Sync)) {
+    thread::scope(|scope| {
+        for _ in 1..count {
+            let builder = thread::Builder::new().name("hypostyle-copy".into());
+            // Without the thread, the others do its work.
+            let _fewer = builder.spawn_scoped(scope, work);
+        }
+        work();
+    });
+}
+
+/// A node that a thread looks after, until this is dropped.
+struct LookedAfter {
+    all: Arc<Mutex<BTreeSet<NodeId>>>,
+    node: NodeId,
+}
+
+impl Drop for LookedAfter {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.node);
+    }
+}
+
 /// How a node was when it was looked after.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// Whether it has answered.
     pub is_reachable: bool,
@@ -430,6 +506,21 @@ pub struct Health {
     pub away_since: Option<Instant>,
     /// Why it was not brought up to date.
     pub problem: Option<String>,
+}
+
+impl Health {
+    /// Notes that a node has answered, or why it has not.
+    fn note(&mut self, error: Option<&Error>) {
+        match error {
+            None if self.is_reachable => {}
+            None => *self = Self { is_reachable: true, ..Self::default() },
+            Some(error) => {
+                self.is_reachable = false;
+                self.away_since.get_or_insert_with(Instant::now);
+                self.problem = Some(error.to_string());
+            }
+        }
+    }
 }
 
 /// Looks after the nodes of a cluster from time to time, for as long as this node is open.
@@ -441,11 +532,13 @@ pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
     keep_time(node.clone())?;
     keep_watch(node.clone(), care.failover)?;
     let work = move || {
-        let mut leftovers = BTreeMap::new();
+        let (mut leftovers, looked_after) = (BTreeMap::new(), Arc::default());
         loop {
             thread::sleep(INTERVAL);
             let Some(node) = node.upgrade() else { return };
-            node.look_after();
+            if let Err(error) = node.begin_to_look_after(&looked_after) {
+                tracing::warn!(%error, "nodes that have missed something do not get it yet");
+            }
             if let Err(error) = node.begin_repair(care.lost_after) {
                 tracing::warn!(%error, "fragments are not repaired");
             }

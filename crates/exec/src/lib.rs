@@ -13,7 +13,7 @@ pub mod memory;
 pub mod new_rows;
 pub mod one_nan;
 pub mod optimizer;
-mod passing;
+pub mod passing;
 pub mod pieces;
 pub mod position;
 pub mod pushdown;

@@ -73,3 +73,28 @@ pub fn rules_of_shared_plans() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
 pub fn rules_of_received_plans() -> [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 4] {
     [Arc::new(InPieces), Arc::new(Slices), Arc::new(JoinFilters), Arc::new(Yielding)]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::rules;
+    use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+
+    /// Their places are told by the names of DataFusion's rules, which another version may change.
+    #[test]
+    fn ours_are_among_the_rules_of_datafusion_where_they_should_be() {
+        let rules = rules();
+        let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let at = |name: &str| {
+            let place = names.iter().position(|known| *known == name);
+            place.unwrap_or_else(|| panic!("no rule {name} among {names:?}"))
+        };
+        let selection = at("join_selection");
+        assert_eq!(at("Positions") + 1, selection);
+        assert_eq!((at("KeepOrders"), at("Constants")), (selection + 1, selection + 2));
+        assert_eq!(at("Orders") + 1, at("sanity"));
+        let of_datafusion = PhysicalOptimizer::new().rules;
+        let count =
+            |begins: &str| of_datafusion.iter().filter(|rule| rule.name().starts_with(begins)).count();
+        assert_eq!((count("FilterPushdown"), count("SanityCheckPlan")), (2, 1));
+    }
+}

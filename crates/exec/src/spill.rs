@@ -7,9 +7,8 @@ use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SpillFile, SpillWriter, TempFileFactory};
 use futures::{Stream, stream};
-use hypostyle_error::LIMIT_NAME;
 use hypostyle_sync::Mutex;
-use hypostyle_types::Error;
+use hypostyle_types::{Error, ErrorKind};
 use std::fs::{self, File};
 use std::io;
 use std::ops::Range;
@@ -18,6 +17,9 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+
+/// The setting that bounds all files together.
+const LIMIT_NAME: &str = "temp_directory_limit";
 
 /// Read at a time.
 const READ_BYTES: u64 = 1 << 20;
@@ -109,7 +111,7 @@ impl Store {
                 "temporary files would take more than {} bytes; raise {LIMIT_NAME} or make the query smaller",
                 self.limit
             );
-            return Err(io::Error::new(io::ErrorKind::StorageFull, message));
+            return Err(io::Error::new(io::ErrorKind::StorageFull, Error::new(ErrorKind::DiskFull, message)));
         }
         chunks.made += 1;
         Ok(chunks.made - 1)
@@ -178,7 +180,7 @@ impl Content {
             self.store.file.write_all_at(&bytes[piece], place).map_err(|error| {
                 let doing =
                     format!("cannot write a temporary file in \"{}\"", self.store.directory.display());
-                io::Error::new(error.kind(), format!("{doing}: {error}"))
+                io::Error::new(error.kind(), Error::from_io(&error, doing))
             })?;
         }
         self.written.store(end + more, Ordering::Release);
@@ -197,7 +199,7 @@ impl SpillFile for Spill {
             let content = content.clone();
             async move {
                 let read = tokio::task::spawn_blocking(move || content.read(at)).await;
-                let bytes = read.map_err(|error| DataFusionError::External(Box::new(error)))??;
+                let bytes = read.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))??;
                 let next = at + bytes.len() as u64;
                 Ok((next > at).then_some((bytes, next)))
             }

@@ -12,14 +12,12 @@ use crate::arithmetic::nearest_quotient;
 use crate::cast::cast as cast_as_sql;
 use crate::distinct_sum::DistinctSum;
 use crate::interval::INTERVAL;
-use crate::interval_average;
-use crate::interval_average::IntervalSum;
 use crate::moments;
 use crate::percentile;
 use crate::sliding_bits::{CountedBits, ExclusiveOr};
 use crate::sliding_bool::Truths;
 use crate::sliding_numbers::{self, of_moments};
-use crate::time_average::{self, TimeAverage, type_of_average};
+use crate::time_sums::{TimeAggregate, TimeSums, type_of_average};
 use crate::wide_sum::{self, WideSum};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal256Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
@@ -263,28 +261,21 @@ impl Exact {
         }
     }
 
-    /// Returns the accumulator of intervals, if it is these that are added up or averaged, and that of points
-    /// in time that are averaged.
-    fn of_times(&self, input: &DataType, is_distinct: bool) -> Option<Result<Box<dyn Accumulator>>> {
-        if let ("avg", DataType::Timestamp(_, zone)) = (self.inner.name(), input) {
-            let message = "avg(DISTINCT) of points in time is not supported";
-            return Some(match is_distinct {
-                true => Err(external(Error::unsupported(message))),
-                false => Ok(Box::new(TimeAverage::new(zone.clone())) as Box<dyn Accumulator>),
-            });
+    /// Returns what the function is of such values, if it is one of intervals or of points in time.
+    fn time_aggregate(&self, input: &DataType) -> Option<TimeAggregate> {
+        TimeAggregate::of(self.inner.name(), input)
+    }
+
+    /// Returns the accumulator of intervals, or of points in time, if it is these that are added up or
+    /// averaged.
+    fn of_times(&self, args: &AccumulatorArgs<'_>) -> Option<Result<Box<dyn Accumulator>>> {
+        let aggregate = self.time_aggregate(args.expr_fields[0].data_type())?;
+        if args.is_distinct {
+            let (name, values) = (self.inner.name(), aggregate.values());
+            let message = format!("{name}(DISTINCT) of {values} is not supported");
+            return Some(Err(external(Error::unsupported(message))));
         }
-        let is_average = match self.inner.name() {
-            "avg" => true,
-            "sum" => false,
-            _ => return None,
-        };
-        (*input == INTERVAL).then(|| match is_distinct {
-            true => {
-                let name = self.inner.name();
-                Err(external(Error::unsupported(format!("{name}(DISTINCT) of intervals is not supported"))))
-            }
-            false => Ok(Box::new(IntervalSum::new(is_average)) as Box<dyn Accumulator>),
-        })
+        Some(Ok(Box::new(TimeSums::new(aggregate))))
     }
 
     /// Returns the scale of DECIMALs whose sums may have more than 256 bits, if it is these that are added
@@ -309,6 +300,11 @@ impl Exact {
             return Some(Err(external(Error::unsupported(message))));
         }
         Some(Ok(Box::new(WideSum::new(scale, args.return_field.data_type().clone()))))
+    }
+
+    /// Returns the accumulator of values that the wrapped function does not add up, if these are such ones.
+    fn of_own(&self, args: &AccumulatorArgs<'_>) -> Option<Result<Box<dyn Accumulator>>> {
+        self.of_times(args).or_else(|| self.of_wide(args))
     }
 
     /// Runs `with` on the arguments as the wrapped function is to see them.
@@ -475,10 +471,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_times(args.expr_fields[0].data_type(), args.is_distinct) {
-            return made;
-        }
-        if let Some(made) = self.of_wide(&args) {
+        if let Some(made) = self.of_own(&args) {
             return made;
         }
         if let Some(moments) = moments::accumulator(self.inner.name(), args.return_field.data_type())
@@ -490,10 +483,7 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        if let Some(made) = self.of_times(args.expr_fields[0].data_type(), args.is_distinct) {
-            return made;
-        }
-        if let Some(made) = self.of_wide(&args) {
+        if let Some(made) = self.of_own(&args) {
             return made;
         }
         if args.is_distinct && self.inner.name() == "sum" {
@@ -523,11 +513,8 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        if self.inner.name() == "avg" && type_of_average(args.input_fields[0].data_type()).is_some() {
-            return Ok(time_average::state_fields(args.name));
-        }
-        if self.of_times(args.input_fields[0].data_type(), args.is_distinct).is_some() {
-            return Ok(interval_average::state_fields(args.name));
+        if let Some(aggregate) = self.time_aggregate(args.input_fields[0].data_type()) {
+            return Ok(aggregate.state_fields(args.name));
         }
         if self.wide_scale(args.input_fields[0].data_type()).is_some() {
             return Ok(wide_sum::state_fields(args.name));
@@ -543,7 +530,7 @@ impl AggregateUDFImpl for Exact {
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
         let of = args.expr_fields[0].data_type();
-        if self.of_times(of, args.is_distinct).is_some() || self.wide_scale(of).is_some() {
+        if self.time_aggregate(of).is_some() || self.wide_scale(of).is_some() {
             return false;
         }
         if of_moments(self.inner.name()).is_some() {

@@ -2,6 +2,7 @@
 //! a difference of two of them may be out of range.
 
 use crate::row_numbers::place_below_one;
+use crate::wrapped::as_within;
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
@@ -13,7 +14,7 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
-    Expr, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+    Expr, LimitEffect, PartitionEvaluator, ReversedUDWF, WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
@@ -60,17 +61,7 @@ pub(crate) struct Signed {
 }
 
 impl WindowUDFImpl for Signed {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
+    as_within!(name, aliases, signature, coerce_types);
 
     fn expressions(&self, args: ExpressionArgs) -> Vec<Arc<dyn PhysicalExpr>> {
         self.inner.expressions(args)
@@ -87,10 +78,6 @@ impl WindowUDFImpl for Signed {
 
     fn sort_options(&self) -> Option<SortOptions> {
         self.inner.sort_options()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {

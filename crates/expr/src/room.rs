@@ -6,6 +6,7 @@
 
 use crate::meter::{Meter, Room, SMALL_BYTES};
 use crate::portable::{Decoder, Encoded, Functions, Portable};
+use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::ScalarValue;
@@ -16,7 +17,7 @@ use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimpl
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, WindowFunctionDefinition,
+    ReversedUDAF, SetMonotonicity, StatisticsArgs, WindowFunctionDefinition,
 };
 use hypostyle_error::external;
 use std::hash::{Hash, Hasher};
@@ -138,13 +139,7 @@ impl Portable for Asking {
 }
 
 impl AggregateUDFImpl for Asking {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
+    as_within!(name, aliases, signature, coerce_types, return_type);
 
     fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
         self.inner.schema_name(params)
@@ -166,24 +161,12 @@ impl AggregateUDFImpl for Asking {
         self.inner.window_function_display_name(params)
     }
 
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
     fn return_field(&self, fields: &[FieldRef]) -> Result<FieldRef> {
         self.inner.return_field(fields)
     }
 
     fn is_nullable(&self) -> bool {
         self.inner.is_nullable()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {

@@ -1,6 +1,7 @@
 //! `lag`, `lead`, `nth_value` and `ntile` whose number of rows, places or buckets is computed from the
 //! row, as in PostgreSQL. DataFusion's know constants, and do these still.
 
+use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
@@ -9,9 +10,7 @@ use datafusion::common::{ScalarValue, exec_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
-use datafusion::logical_expr::{
-    LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
-};
+use datafusion::logical_expr::{LimitEffect, PartitionEvaluator, ReversedUDWF, WindowUDF, WindowUDFImpl};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::prelude::SessionContext;
@@ -55,17 +54,7 @@ impl OfRows {
 }
 
 impl WindowUDFImpl for OfRows {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
+    as_within!(name, aliases, signature, coerce_types);
 
     fn expressions(&self, args: ExpressionArgs) -> Vec<Arc<dyn PhysicalExpr>> {
         match self.is_of_rows(args.input_exprs()) {
@@ -103,10 +92,6 @@ impl WindowUDFImpl for OfRows {
 
     fn sort_options(&self) -> Option<SortOptions> {
         self.inner.sort_options()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn reverse_expr(&self) -> ReversedUDWF {

@@ -1,5 +1,6 @@
 //! What fields say of their values: that texts are UUIDs or JSON, also within lists, structures and maps.
 
+use crate::nested_type::element;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
@@ -66,12 +67,4 @@ fn is(field: &Field, of: &LogicalType) -> bool {
 /// Returns a field as it is in plans, where UUIDs are text, also within lists, structures and maps.
 pub fn in_plans(field: &Field) -> Field {
     as_said(field, field)
-}
-
-/// Returns the field of a list's elements.
-fn element(of: &DataType) -> Option<&FieldRef> {
-    match of {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => Some(field),
-        _ => None,
-    }
 }

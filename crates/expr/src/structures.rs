@@ -6,6 +6,7 @@
 use crate::arithmetic::type_of;
 use crate::common_type::{OF_ONE_TYPE, of_decimals};
 use crate::comparison::operands;
+use crate::nested_type::has_structure;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema};
@@ -55,16 +56,6 @@ fn partner(name: &str, own: &Fields, others: &Fields) -> Option<usize> {
     };
     let same = others.iter().position(|field| field.name() == name);
     same.or_else(|| others.iter().position(is_alike))
-}
-
-fn has_structure(of: &DataType) -> bool {
-    match of {
-        DataType::Struct(_) => true,
-        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
-            has_structure(of.data_type())
-        }
-        _ => false,
-    }
 }
 
 fn united(one: &DataType, other: &DataType) -> Option<DataType> {

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
     ScalarUDFImpl,
 };
 use datafusion::prelude::SessionContext;
-use hypostyle_error::{bad_pattern, external};
+use hypostyle_error::{external, with_pattern};
 use hypostyle_types::Error;
 use std::ops::Range;
 use std::sync::Arc;
@@ -131,10 +131,7 @@ impl ScalarUDFImpl for Strict {
             }
             ColumnarValue::Scalar(_) => nulls,
         });
-        let found = self.inner.invoke_with_args(args).map_err(|error| {
-            let said = error.to_string();
-            if said.contains("regex parse error") { external(bad_pattern(&said)) } else { error }
-        })?;
+        let found = self.inner.invoke_with_args(args).map_err(with_pattern)?;
         match (nulls.filter(|nulls| nulls.null_count() > 0), found) {
             (Some(nulls), ColumnarValue::Array(found)) if found.len() == nulls.len() => {
                 Ok(ColumnarValue::Array(nullif(&found, &BooleanArray::new(!nulls.inner(), None))?))

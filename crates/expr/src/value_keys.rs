@@ -6,6 +6,7 @@
 use crate::comparison::operands;
 use crate::impl_portable;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
+use crate::walk::unaliased;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, MapArray,
     OffsetSizeTrait, StructArray, UInt64Array,
@@ -378,13 +379,6 @@ fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<Logical
     let items = items.collect::<Result<Vec<_>>>()?;
     let plan = Projection::try_new(items, Arc::new(LogicalPlan::Aggregate(groups)))?;
     Ok(Transformed::yes(LogicalPlan::Projection(plan)))
-}
-
-fn unaliased(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Alias(alias) => unaliased(&alias.expr),
-        other => other,
-    }
 }
 
 /// Bytes that are the same for equal lists and structures, and in their order.

@@ -34,6 +34,14 @@ pub fn contains(expr: &Expr, is_one: impl Fn(&Expr) -> bool) -> bool {
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
 }
 
+/// Returns an expression without the names that it has.
+pub fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
+
 /// Returns the schema of a node's inputs, which its expressions are over. That of one input is shared: a
 /// copy takes a time for each column of the table.
 pub fn schema_below(node: &LogicalPlan) -> DFSchemaRef {

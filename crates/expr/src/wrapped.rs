@@ -19,7 +19,8 @@ macro_rules! equal_by {
     };
 }
 
-/// The methods of `ScalarUDFImpl` that are those of the function within.
+/// The methods of `ScalarUDFImpl`, and of aggregates and window functions, that are those of the function
+/// within.
 macro_rules! as_within {
     ($($method:ident),+) => {
         $($crate::wrapped::as_within!(@ $method);)+

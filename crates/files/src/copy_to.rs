@@ -40,6 +40,8 @@ fn failed(error: Error) -> DataFusionError {
 /// # Errors
 /// Those of computing the rows; those of finding and writing the file.
 pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &WriteOptions) -> Result<u64> {
+    let names: Vec<&str> = rows.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    options.check_columns(&names).map_err(failed)?;
     let target = Target::find(path).map_err(failed)?;
     let target = Arc::new(target.open().await.map_err(failed)?);
     let columns = rows.schema().fields().clone();
@@ -65,11 +67,6 @@ fn of_writing(path: &str, error: DataFusionError) -> Error {
     let error = from_datafusion(error);
     match error.kind() {
         ErrorKind::DiskFull | ErrorKind::Io => error.context(format!("cannot write \"{path}\"")),
-        // This is everything that DataFusion reports about the last bytes.
-        ErrorKind::Internal if error.message().contains("finalizing writes") => {
-            let message = format!("cannot finish \"{path}\": its file system fails, or is full");
-            Error::new(ErrorKind::Io, message)
-        }
         _ => error,
     }
 }
@@ -98,7 +95,7 @@ async fn write_lines(
                 let batch = batch?;
                 let make = move || -> Result<_> { Ok((lines.of(&batch)?, batch.num_rows())) };
                 let made = tokio::task::spawn_blocking(make).await;
-                made.map_err(|error| DataFusionError::External(Box::new(error)))?
+                made.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
             }
         })
         .buffered(threads);

@@ -74,6 +74,9 @@ pub fn digits(data_type: &DataType) -> Option<(u8, i8)> {
 pub struct ForeignColumn {
     pub name: String,
     pub form: Form,
+    /// The type of `pg_catalog` as which it is compared, if operators of the type that it has itself would
+    /// be looked for elsewhere, too.
+    pub compared_as: Option<&'static str>,
 }
 
 impl ForeignColumn {
@@ -81,6 +84,40 @@ impl ForeignColumn {
     pub fn quoted(&self) -> String {
         quoted_name(&self.name)
     }
+
+    /// Returns it as the operand of an operator.
+    pub fn operand(&self) -> String {
+        match self.compared_as {
+            Some(name) => format!("{}::pg_catalog.{name}", self.quoted()),
+            None => self.quoted(),
+        }
+    }
+}
+
+/// Returns the type as which a column of a type is compared, if that is another one.
+///
+/// PostgreSQL takes the operator that fits both types best, in any schema of the user's search path. None of
+/// `pg_catalog` fits varchar and domains without a cast. So whoever may create operators in such a schema
+/// could have the user of the address run a function of theirs: the cast that is made anyway is written.
+pub fn compared_as(form: Form, name: &str, is_domain: bool) -> Option<&'static str> {
+    let exact = match (form, name) {
+        (Form::Text { .. }, "name") => "name",
+        (Form::Text { .. }, _) => "text",
+        (Form::Boolean, _) => "bool",
+        (Form::Integer, "int2") => "int2",
+        (Form::Integer, "int4") => "int4",
+        (Form::Integer, _) => "int8",
+        (Form::Decimal { .. }, _) => "numeric",
+        (Form::Float4, _) => "float4",
+        (Form::Float8, _) => "float8",
+        (Form::Date, _) => "date",
+        (Form::Timestamp, _) => "timestamp",
+        (Form::TimestampTz, _) => "timestamptz",
+        (Form::Uuid, _) => "uuid",
+        // Values of enumerations are compared as texts, and the others not at all.
+        (Form::Enumeration | Form::Other | Form::Structure, _) => return None,
+    };
+    (is_domain || name == "varchar").then_some(exact)
 }
 
 /// The columns of a table.
@@ -117,6 +154,24 @@ mod tests {
         assert_eq!(of("", "b", DataType::LargeUtf8), Form::Other);
         assert_eq!(of("", "c", DataType::LargeUtf8), Form::Structure);
         assert_eq!(of("", "d", DataType::Int32), Form::Structure);
+    }
+
+    #[test]
+    fn columns_are_compared_by_operators_of_the_catalog_alone() {
+        let text = Form::Text { is_deterministic: true };
+        assert_eq!(compared_as(text, "text", false), None);
+        assert_eq!(compared_as(text, "name", false), None);
+        assert_eq!(compared_as(Form::Integer, "int2", false), None);
+        assert_eq!(compared_as(text, "varchar", false), Some("text"));
+        assert_eq!(compared_as(text, "varchar", true), Some("text"));
+        assert_eq!(compared_as(text, "name", true), Some("name"));
+        assert_eq!(compared_as(Form::Integer, "int4", true), Some("int4"));
+        assert_eq!(compared_as(Form::Decimal { precision: 9, scale: 2 }, "numeric", true), Some("numeric"));
+        assert_eq!(compared_as(Form::Enumeration, "", true), None);
+        assert_eq!(compared_as(Form::Other, "inet", true), None);
+        let column = |compared_as| ForeignColumn { name: "a".into(), form: Form::Integer, compared_as };
+        assert_eq!(column(None).operand(), "\"a\"");
+        assert_eq!(column(Some("int4")).operand(), "\"a\"::pg_catalog.int4");
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn compared<'a>(expression: &Expr, columns: &'a Columns) -> Option<&'a ForeignCo
 
 /// Returns a column as the operand of an equality, or of an order.
 fn operand(column: &ForeignColumn, is_order: bool) -> Option<String> {
-    let name = column.quoted();
+    let name = column.operand();
     match column.form {
         Form::Text { is_deterministic } if is_order || !is_deterministic => {
             Some(format!("{name} {C_COLLATION}"))
@@ -130,11 +130,11 @@ fn comparison_of_columns(one: &Expr, operator: Operator, other: &Expr, columns: 
     let (left, right) = match (one.form, other.form) {
         // Of two collations the server would have to choose one.
         (Form::Text { .. }, Form::Text { .. }) => {
-            (format!("{} {C_COLLATION}", one.quoted()), format!("{} {C_COLLATION}", other.quoted()))
+            (format!("{} {C_COLLATION}", one.operand()), format!("{} {C_COLLATION}", other.operand()))
         }
         // There are two zeros, of which each side has its own rules.
         (Form::Float4 | Form::Float8, _) => return None,
-        (Form::Decimal { .. }, Form::Decimal { .. }) => (one.quoted(), other.quoted()),
+        (Form::Decimal { .. }, Form::Decimal { .. }) => (one.operand(), other.operand()),
         (form, same) if form == same => (operand(one, is_order)?, operand(other, is_order)?),
         _ => return None,
     };
@@ -183,7 +183,7 @@ fn likeness(like: &Like, columns: &Columns) -> Option<String> {
         return None;
     }
     let not = if *negated { "NOT " } else { "" };
-    Some(format!("{} {not}LIKE {}", column.quoted(), text_value(pattern)?))
+    Some(format!("{} {not}LIKE {}", column.operand(), text_value(pattern)?))
 }
 
 #[cfg(test)]
@@ -204,8 +204,13 @@ mod tests {
             ("w", Form::Decimal { precision: 12, scale: 4 }),
             ("o", Form::Other),
             ("s", Form::Structure),
+            ("v", text(true)),
         ];
-        let all = all.map(|(name, form)| ForeignColumn { name: name.into(), form });
+        let all = all.map(|(name, form)| ForeignColumn {
+            name: name.into(),
+            form,
+            compared_as: (name == "v").then_some("text"),
+        });
         Columns { all: all.to_vec(), is_utf8: true }
     }
 
@@ -237,6 +242,11 @@ mod tests {
                 "\"i\" NOT IN ('1'::pg_catalog.int8, '2'::pg_catalog.int8)",
             ),
             (col("t").like(lit("a_%")), "\"t\" LIKE 'a_%'::pg_catalog.text"),
+            (col("v").eq(lit("x")), "\"v\"::pg_catalog.text = 'x'::pg_catalog.text"),
+            (col("v").lt(lit("x")), "\"v\"::pg_catalog.text COLLATE pg_catalog.\"C\" < 'x'::pg_catalog.text"),
+            (col("v").like(lit("a%")), "\"v\"::pg_catalog.text LIKE 'a%'::pg_catalog.text"),
+            (col("v").in_list(vec![lit("x")], false), "\"v\"::pg_catalog.text IN ('x'::pg_catalog.text)"),
+            (col("v").is_null(), "\"v\" IS NULL"),
             (col("i").lt_eq(col("i")), "\"i\" <= \"i\""),
             (col("d").not_eq(col("w")), "\"d\" <> \"w\""),
             (col("t").eq(col("n")), "\"t\" COLLATE pg_catalog.\"C\" = \"n\" COLLATE pg_catalog.\"C\""),
@@ -310,7 +320,7 @@ mod tests {
         assert_eq!(sql(&filter).as_deref(), Some(expected));
         assert_eq!(sql(&col("t").eq(lit("a\0b"))), None);
         let name = "x\" OR TRUE; --";
-        let named = ForeignColumn { name: name.into(), form: Form::Boolean };
+        let named = ForeignColumn { name: name.into(), form: Form::Boolean, compared_as: None };
         let columns = Columns { all: vec![named], is_utf8: true };
         let column = Expr::Column(datafusion::common::Column::from_name(name));
         assert_eq!(condition(&column, &columns).as_deref(), Some("\"x\"\" OR TRUE; --\""));

@@ -25,6 +25,12 @@ const LOCK_SECONDS: u32 = 10;
 
 const BEGIN: &str = "BEGIN TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
+/// Gives the snapshot a name. Its connection is idle while others read, which is no reason to end it: it
+/// does not outlast the statement. The setting is known from PostgreSQL 9.6 on.
+const EXPORT: &str = "SELECT pg_catalog.pg_export_snapshot(), \
+    CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 90600 \
+    THEN pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true) END";
+
 /// The rows of a database as one statement sees them.
 pub struct Reading {
     database: Arc<ForeignDatabase>,
@@ -54,7 +60,7 @@ impl Reading {
     /// Those of the server.
     pub fn begin(database: Arc<ForeignDatabase>, wanted: &Wanted) -> Result<Arc<Self>> {
         let leader = database.begin(&format!("{BEGIN}; {}", lock_timeout()), wanted)?;
-        let exported = texts(leader.as_ref(), "SELECT pg_catalog.pg_export_snapshot()", wanted);
+        let exported = texts(leader.as_ref(), EXPORT, wanted);
         let exported = exported.map_err(|error| database.of_server(error))?;
         let snapshot = exported.into_iter().flatten().next().flatten();
         let snapshot = snapshot.ok_or_else(|| Error::protocol("the server gives its snapshot no name"))?;

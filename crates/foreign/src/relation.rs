@@ -1,6 +1,6 @@
 //! The tables and views of another system's database: what the server says of them.
 
-use crate::column::{Columns, ForeignColumn, Form, quoted_name};
+use crate::column::{Columns, ForeignColumn, Form, compared_as, quoted_name};
 use crate::literal::quoted_text;
 use crate::server::{Connection, Rows, Wanted};
 use arrow::array::{Array, AsArray};
@@ -81,11 +81,14 @@ pub fn relation(connection: &dyn Connection, name: &Name, wanted: &Wanted) -> Re
             .map(|row| (text(&row, 0).to_string(), row))
             .collect();
     let column = |field: &FieldRef| {
-        let form = match known.get(field.name()) {
-            Some(row) => Form::of(text(row, 2), text(row, 1), text(row, 3) != "false", field.data_type()),
-            None => Form::Structure,
+        let (form, compared_as) = match known.get(field.name()) {
+            Some(row) => {
+                let form = Form::of(text(row, 2), text(row, 1), text(row, 3) != "false", field.data_type());
+                (form, compared_as(form, text(row, 2), text(row, 4) == "d"))
+            }
+            None => (Form::Structure, None),
         };
-        ForeignColumn { name: field.name().clone(), form }
+        ForeignColumn { name: field.name().clone(), form, compared_as }
     };
     let columns = Columns {
         all: described.fields().iter().map(column).collect(),
@@ -126,13 +129,14 @@ fn about_relation(name: &Name) -> String {
 }
 
 /// Returns the query for the columns of the relation of a number: the name, the kind of the type, the
-/// name of the type if it is one of every PostgreSQL, and whether the collation is deterministic. Of a
-/// domain it tells the type below. Collations before PostgreSQL 12 do not tell, and all are.
+/// name of the type if it is one of every PostgreSQL, whether the collation is deterministic, and the kind
+/// of the column's own type. Of a domain the others tell the type below. Collations before PostgreSQL 12 do
+/// not tell, and all are deterministic.
 fn about_columns(number: &str) -> String {
     format!(
         "SELECT a.attname::pg_catalog.text, b.typtype::pg_catalog.text, \
          CASE WHEN n.nspname = 'pg_catalog' THEN b.typname::pg_catalog.text ELSE '' END, \
-         pg_catalog.to_jsonb(l) ->> 'collisdeterministic' \
+         pg_catalog.to_jsonb(l) ->> 'collisdeterministic', t.typtype::pg_catalog.text \
          FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
          JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END \
          JOIN pg_catalog.pg_namespace n ON n.oid = b.typnamespace \

@@ -62,6 +62,8 @@ const READ_AHEAD: usize = 2;
 /// ```
 pub struct RemotePeers {
     access: Arc<Access>,
+    /// Where nodes are, by their names, if not where the catalog says.
+    places: HashMap<String, String>,
     idle: Arc<Idle>,
     /// What is measured of each node, by its name.
     measured: Mutex<BTreeMap<String, Arc<Measured>>>,
@@ -264,7 +266,13 @@ impl RemotePeers {
     /// Reaches nodes as a user with a password, and inside TLS if there are certificates.
     pub fn new(user: &str, password: Option<String>, certificates: Option<Certificates>) -> Self {
         let access = Arc::new(Access { user: user.into(), password, certificates });
-        Self { access, idle: Arc::default(), measured: Mutex::default() }
+        Self { access, places: HashMap::new(), idle: Arc::default(), measured: Mutex::default() }
+    }
+
+    /// Says where some nodes are, by their names, whatever the catalog of the cluster says: they may have
+    /// moved, so many of them that it cannot be told.
+    pub fn found_at(self, places: impl IntoIterator<Item = (String, String)>) -> Self {
+        Self { places: places.into_iter().collect(), ..self }
     }
 
     /// Returns what is measured of a node, which is asked once more.
@@ -363,6 +371,10 @@ impl RemotePeers {
         rows: Option<RowReader>,
         hook: Option<PollHook>,
     ) -> Result<Answer> {
+        // Whoever asks who is at an address means that one.
+        let place = request.to.and_then(|_| self.places.get(&node.name));
+        let moved = place.map(|address| Member { address: address.clone(), ..node.clone() });
+        let node = moved.as_ref().unwrap_or(node);
         let (mut bytes, mut rows) = (message::encode(request)?, rows);
         if bytes.len() > message::MESSAGE_BYTES_MAX && rows.is_none() {
             rows = Some(message::to_rows(&bytes)?);
@@ -420,7 +432,7 @@ impl RemotePeers {
         match answer {
             CallAnswer::Reply(reply) => {
                 self.idle.put(address, connection);
-                message::decode(&reply).map(Answer::Reply)
+                answered(&reply)
             }
             CallAnswer::Rows(result) if message::is_in_rows(&result.schema()) => {
                 let mut bytes = Vec::new();
@@ -429,7 +441,7 @@ impl RemotePeers {
                 }
                 drop(result);
                 self.idle.put(address, connection);
-                message::decode(&bytes).map(Answer::Reply)
+                answered(&bytes)
             }
             CallAnswer::Rows(result) => {
                 let (idle, address) = (self.idle.clone(), address.to_string());
@@ -437,6 +449,12 @@ impl RemotePeers {
             }
         }
     }
+}
+
+/// Returns what a node has answered. If that cannot be read, it is as if no answer had come (08006): the node
+/// has done something, and is not one of another release, which refuses what it does not know.
+fn answered(reply: &[u8]) -> Result<Answer> {
+    message::decode(reply).map(Answer::Reply).map_err(|error| error.with_sqlstate("08006"))
 }
 
 /// Returns the rows of a result as a stream; what is not there at once, a thread reads. `ended` is called
@@ -552,6 +570,14 @@ mod tests {
         contact.check("a:1").unwrap();
         contact.hear();
         assert!(!contact.give_up("a:1", long_ago), "somebody else was answered meanwhile");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_no_answer() {
+        let reply = message::encode(&message::Reply::BackedUp).unwrap();
+        assert!(matches!(answered(&reply), Ok(Answer::Reply(message::Reply::BackedUp))));
+        let error = answered(&reply[1..]).err().unwrap();
+        assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Connection, "08006"), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, ObjectNamePart, Query, VisitorMut};
+use hypostyle_sql::doubles::Doubles;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::{Part, walk_mut};
 use std::ops::ControlFlow;
@@ -11,19 +12,17 @@ use std::ops::ControlFlow;
 /// So many calls within each other keep the names by which they are called, as columns and groups do.
 const KEPT: usize = 4;
 
-/// Writes the own names of functions into calls that are deep within others.
+/// Writes the own names of functions into calls that are deep within others and, so that there is one walk
+/// for both, DOUBLEs as casts.
 pub fn rewrite_in(part: &mut impl Part, state: &SessionState) {
-    let _done = walk_mut(part, &mut Calls { state, depth: 0, counted: Vec::new(), outer: Vec::new() });
+    let _done = walk_mut(part, &mut Calls { state, around: Vec::new(), numbers: Doubles });
 }
 
 struct Calls<'s> {
     state: &'s SessionState,
-    /// Calls by other names around.
-    depth: usize,
-    /// Whether each of the expressions around is such a call.
-    counted: Vec<bool>,
-    /// The depth of each query around.
-    outer: Vec<usize>,
+    /// The calls by other names around what is within each query and expression around.
+    around: Vec<usize>,
+    numbers: Doubles,
 }
 
 impl Calls<'_> {
@@ -43,34 +42,34 @@ impl Calls<'_> {
 impl VisitorMut for Calls<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.outer.push(std::mem::take(&mut self.depth));
-        ControlFlow::Continue(())
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.around.push(0);
+        self.numbers.pre_visit_query(query)
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth = self.outer.pop().unwrap_or_default();
+        self.around.pop();
         ControlFlow::Continue(())
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let mut is_counted = false;
+        let mut around = self.around.last().copied().unwrap_or_default();
         if let Expr::Function(function) = expr
             && let Some(own) = self.own_name(function)
         {
-            is_counted = self.depth < KEPT;
-            if !is_counted {
+            if around < KEPT {
+                around += 1;
+            } else {
                 function.name.0 = vec![ObjectNamePart::Identifier(Ident::with_quote('"', own))];
             }
         }
-        self.depth += usize::from(is_counted);
-        self.counted.push(is_counted);
+        self.around.push(around);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, _: &mut Expr) -> ControlFlow<()> {
-        self.depth -= usize::from(self.counted.pop().unwrap_or_default());
-        ControlFlow::Continue(())
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        self.around.pop();
+        self.numbers.post_visit_expr(expr)
     }
 }
 
@@ -90,6 +89,7 @@ mod tests {
             ),
             ("abs(abs(abs(abs(abs(abs(1))))))", "abs(abs(abs(abs(abs(abs(1))))))"),
             ("row(row(row(row((SELECT row(1))))))", "row(row(row(row((SELECT row(1))))))"),
+            ("row(1e5) + row(2)", "row(CAST('1e5' AS DOUBLE PRECISION)) + row(2)"),
         ] {
             let mut expr = parse_as_written(sql).unwrap();
             rewrite_in(&mut expr, &state);

@@ -19,6 +19,7 @@ use datafusion::logical_expr::{
     TableScan, TableScanBuilder, Union, Unnest,
 };
 use found::{Found, bare, stripped};
+use hypostyle_expr::nested_type::has_structure;
 use hypostyle_expr::typed::{TYPED, typed};
 use hypostyle_expr::walk::schema_below;
 use rule::{alike, given, is_by_type, is_open, own};
@@ -490,16 +491,6 @@ fn is_list_beside(field: &Field, other: &Field) -> bool {
     are_lists
         && !has_structure(field.data_type())
         && stripped(field).data_type() != stripped(other).data_type()
-}
-
-fn has_structure(of: &DataType) -> bool {
-    match of {
-        DataType::Struct(_) => true,
-        DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
-            has_structure(of.data_type())
-        }
-        _ => false,
-    }
 }
 
 /// Returns a plan whose columns say what is wanted of them. One that is only NULL gets a type.

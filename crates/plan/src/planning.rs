@@ -15,11 +15,13 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use hypostyle_error::missing_table::of_missing_table;
-use hypostyle_error::{external, is_about_the_text, may_be_of_names, with_nearest_function};
+use hypostyle_error::{
+    external, is_about_the_text, may_be_of_names, unresolved_table, with_nearest_function,
+};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
+use hypostyle_sql::join_using;
 use hypostyle_sql::parse::{explained, parse_as_written};
-use hypostyle_sql::{doubles, join_using};
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -127,17 +129,11 @@ async fn with_missing_table(
         return error;
     }
     let missing = first_missing(state, &repair.statement()).await;
-    match missing.or_else(|| name_said(&error)) {
+    // WITH may define one of the name elsewhere.
+    match missing.or_else(|| unresolved_table(&error)) {
         Some(name) => of_missing_table(error, name),
         None => error,
     }
-}
-
-/// Returns the name of a table that is not there where WITH defines one of this name elsewhere.
-fn name_said(error: &DataFusionError) -> Option<String> {
-    let DataFusionError::Plan(message) = error.find_root() else { return None };
-    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
-    name.rsplit('.').next().map(str::to_string)
 }
 
 /// Returns the plan of a statement with those aggregates in its subqueries computed around them that are of
@@ -162,7 +158,6 @@ async fn plan_once(
     mut statement: DfStatement,
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
-    doubles::rewrite(&mut statement);
     if let Some(statement) = explained(&mut statement) {
         aliased_calls::rewrite_in(statement, state);
         join_using::write_chains_out(statement).map_err(external)?;
@@ -218,7 +213,6 @@ fn functions(state: &SessionState) -> impl Iterator<Item = &str> {
 /// Those of the parser and the planner.
 pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
     let mut expr = parse_as_written(sql).map_err(external)?;
-    doubles::rewrite_in(&mut expr);
     aliased_calls::rewrite_in(&mut expr, state);
     let expr = state
         .create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use hypostyle_expr::walk::contains;
+use hypostyle_expr::walk::{contains, unaliased};
 use std::sync::Arc;
 
 /// Leaves such keys out of the order within an aggregate.
@@ -170,14 +170,6 @@ fn has_repeated(keys: &[Sort]) -> bool {
 
 fn is_repeated(keys: &[Sort], place: usize) -> bool {
     keys[..place].iter().any(|before| unaliased(&before.expr) == unaliased(&keys[place].expr))
-}
-
-/// Returns an expression without the name that it has kept when it was simplified.
-fn unaliased(expr: &Expr) -> &Expr {
-    match expr {
-        Expr::Alias(alias) => unaliased(&alias.expr),
-        other => other,
-    }
 }
 
 fn leave_out(keys: &mut Vec<Sort>) {

@@ -2,8 +2,8 @@
 //! coerced, once after that and before constants are folded.
 
 use crate::{
-    composite_keys, computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys,
-    null_rejection, repeated_keys, union_aggregates,
+    composite_keys, computed_keys, dependencies, eager_aggregates, empty_unions, filters, join_keys,
+    null_keys, null_rejection, repeated_keys, union_aggregates,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -37,7 +37,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     structures::alike,
     common_type::with_doubles,
     arithmetic::divided,
-    rounding::of_decimals,
+    rounding::of_exact,
     aggregate::middles_of_reals,
     aggregate::of_nulls,
     truth::beside_texts,
@@ -113,6 +113,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 fn watched(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     match rule.name() {
         "push_down_filter" => Arc::new(Watched(Arc::new(filters::WhereRowsStay::default()))),
+        "propagate_empty_relation" => Arc::new(Watched(Arc::new(empty_unions::NamesStay::default()))),
         _ => Arc::new(Watched(rule)),
     }
 }
@@ -284,5 +285,32 @@ impl Rewrites {
             rewritten = Transformed::new_transformed(next.data, rewritten.transformed || next.transformed);
         }
         Ok(rewritten)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::optimizer_rules;
+    use datafusion::optimizer::{Analyzer, Optimizer};
+
+    /// Their places are told by the names of DataFusion's rules, which another version may change.
+    #[test]
+    fn ours_are_among_the_rules_of_datafusion_where_they_should_be() {
+        let rules = optimizer_rules();
+        let names: Vec<&str> = rules.iter().map(|rule| rule.name()).collect();
+        let at = |name: &str| {
+            let place = names.iter().position(|known| *known == name);
+            place.unwrap_or_else(|| panic!("no rule {name} among {names:?}"))
+        };
+        for (first, next) in [
+            ("extract_equijoin_predicate", "null_keys"),
+            ("composite_keys", "eliminate_cross_join"),
+            ("eliminate_outer_join", "null_rejection"),
+            ("shifted_sums", "common_sub_expression_eliminate"),
+        ] {
+            assert_eq!(at(first) + 1, at(next), "{first}");
+        }
+        assert!(Optimizer::new().rules.iter().any(|rule| rule.name() == "push_down_filter"));
+        assert!(Analyzer::new().rules.iter().any(|rule| rule.name() == "type_coercion"));
     }
 }

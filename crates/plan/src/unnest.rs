@@ -6,9 +6,11 @@
 //! above the deepest part that does not refer to it, and from there its columns pass through every
 //! operator. The result is joined to the rows around by these columns.
 //!
-//! The planner does this only after DataFusion has failed, so that DataFusion's good plans stay.
+//! Whether DataFusion can make a join of a subquery is known by its shape (`subquery_shape`), so that
+//! its good plans stay and none is tried in vain.
 
 use crate::common_table::{computed_apart, is_computed_once};
+use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -21,20 +23,20 @@ use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, DistinctOn, EmptyRelation,
-    Expr, ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, Limit, LogicalPlan,
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, Distinct, DistinctOn, EmptyRelation, Expr,
+    ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, Limit, LogicalPlan,
     LogicalPlanBuilder, Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest,
     Values, Volatility, Window, binary_expr, lit, when,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::impl_portable;
 use hypostyle_expr::typed::scalar_in_type;
-use hypostyle_expr::walk::{any_node, contains, has_expression};
+use hypostyle_expr::walk::{any_node, contains};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_types::{Error, ErrorKind};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Says whether a plan has subqueries in its expressions, or in FROM such as depend on the tables
@@ -45,7 +47,7 @@ pub fn has_subqueries(plan: &LogicalPlan) -> bool {
 
 /// Says whether an input of a node is LATERAL. Subqueries of expressions are nodes of the same
 /// kind, but no inputs.
-fn is_lateral(node: &LogicalPlan) -> bool {
+pub fn is_lateral(node: &LogicalPlan) -> bool {
     node.inputs().into_iter().any(|input| matches!(input, LogicalPlan::Subquery(_)))
 }
 
@@ -116,120 +118,6 @@ pub enum Extent {
     All,
 }
 
-/// Says whether DataFusion would panic on a subquery of the plan, take other columns for those that
-/// it names, other rows for those that it counts, or false for what is not known.
-pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
-    let is_odd = |expr: &Expr| match expr {
-        Expr::ScalarSubquery(subquery) => {
-            is_renamed(&subquery.subquery) || mixes_rows(below_aggregate(&subquery.subquery))
-        }
-        Expr::Exists(exists) => {
-            is_renamed(&exists.subquery.subquery) || mixes_rows(&exists.subquery.subquery)
-        }
-        Expr::InSubquery(test) => is_renamed(&test.subquery.subquery) || mixes_rows(&test.subquery.subquery),
-        _ => false,
-    };
-    any_node(plan, |node| {
-        let loses = match node {
-            LogicalPlan::Filter(filter) => loses_unknown(filter),
-            // A filter above may take over this expression.
-            LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
-            _ => false,
-        };
-        loses || is_lateral(node) || has_expression(node, is_odd)
-    })
-}
-
-/// Says whether what a subquery gives for outer values hangs on all rows that they select: there is a row
-/// of none, a row is numbered among them, or the first ones are left out. DataFusion selects the rows
-/// above that.
-fn mixes_rows(subquery: &LogicalPlan) -> bool {
-    let mixes = |node: &LogicalPlan| match node {
-        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
-        LogicalPlan::Window(_) => true,
-        LogicalPlan::Limit(limit) => !matches!(limit.get_skip_type(), Ok(SkipType::Literal(0))),
-        _ => false,
-    };
-    is_dependent(subquery) && subquery.exists(|node| Ok(mixes(node))).unwrap_or(true)
-}
-
-/// Returns what a subquery aggregates, which DataFusion can do for outer values; itself where it is no
-/// aggregate.
-fn below_aggregate(subquery: &LogicalPlan) -> &LogicalPlan {
-    match subquery {
-        LogicalPlan::Aggregate(aggregate) => &aggregate.input,
-        LogicalPlan::Projection(projection) => below_aggregate(&projection.input),
-        LogicalPlan::SubqueryAlias(alias) => below_aggregate(&alias.input),
-        other => other,
-    }
-}
-
-fn has_membership(expr: &Expr) -> bool {
-    contains(expr, |expr| matches!(expr, Expr::InSubquery(_)))
-}
-
-/// Says whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes
-/// columns of those that are no joins by themselves, which are false where it is not known.
-fn loses_unknown(filter: &Filter) -> bool {
-    let schema = filter.input.schema();
-    split_conjunction(&filter.predicate).into_iter().any(|condition| {
-        match tested(condition) {
-            // Such an anti join takes NULLs for the sought value, or does not see them.
-            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied, schema),
-            _ => !passes_if_true(condition, schema),
-        }
-    })
-}
-
-/// Returns what a condition tests, and whether it denies it.
-fn tested(condition: &Expr) -> (&Expr, bool) {
-    match condition {
-        Expr::Not(inner) => (inner.as_ref(), true),
-        other => (other, false),
-    }
-}
-
-/// Says whether an anti join for a condition would have another key than the value that is sought,
-/// or none; or would take no notice of its NULLs, since the columns that it is made of have none.
-fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
-    if test.negated == denied {
-        return false;
-    }
-    let columns = test.expr.column_refs();
-    let has_nulls =
-        columns.iter().any(|column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable()));
-    // What is computed may turn out to be one, as `coalesce(1, x)`.
-    let is_constant = !matches!(test.expr.as_ref(), Expr::Column(_));
-    let makes_nulls = !has_nulls && test.expr.nullable(schema).unwrap_or(true);
-    is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
-}
-
-/// Says whether an IN may be neither true nor false.
-fn may_be_unknown(test: &InSubquery, schema: &DFSchema) -> bool {
-    let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
-    given || test.expr.nullable(schema).unwrap_or(true)
-}
-
-/// Says whether each IN of a condition can only make it true by being true, or is always known.
-fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
-    match condition {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
-            passes_if_true(left, schema) && passes_if_true(right, schema)
-        }
-        Expr::InSubquery(test) if !test.negated => true,
-        other => !other
-            .exists(|expr| Ok(matches!(expr, Expr::InSubquery(test) if may_be_unknown(test, schema))))
-            .unwrap_or(true),
-    }
-}
-
-/// Says whether a table within a subquery depends on the rows around it: DataFusion loses sight of
-/// the table's columns when it has given them other names.
-fn is_renamed(subquery: &LogicalPlan) -> bool {
-    let depends = |node: &LogicalPlan| matches!(node, LogicalPlan::SubqueryAlias(alias) if !alias.input.all_out_ref_exprs().is_empty());
-    subquery.exists(|node| Ok(depends(node))).unwrap_or(false) || has_namesakes(subquery)
-}
-
 /// Says whether subqueries of a subquery refer to columns of a schema: they become outer joins within
 /// it, and DataFusion would take conditions out of these.
 fn is_named_within(subquery: &LogicalPlan, schema: &DFSchema) -> bool {
@@ -241,24 +129,6 @@ fn is_named_within(subquery: &LogicalPlan, schema: &DFSchema) -> bool {
         });
         found || visited.is_err()
     })
-}
-
-/// Says whether columns of one name, of different tables, are compared with outer ones or given:
-/// DataFusion puts them all under one alias.
-fn has_namesakes(subquery: &LogicalPlan) -> bool {
-    let mut needed: HashSet<Column> = subquery.schema().columns().into_iter().collect();
-    let mut correlated = false;
-    let visited = subquery.apply(|node| {
-        for expr in node.expressions() {
-            for condition in split_conjunction(&expr).into_iter().filter(|expr| expr.contains_outer()) {
-                correlated = true;
-                needed.extend(condition.column_refs().into_iter().cloned());
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    let mut names = HashSet::new();
-    visited.is_err() || correlated && !needed.iter().all(|column| names.insert(column.name.as_str()))
 }
 
 pub fn has_subquery(expr: &Expr) -> bool {
@@ -400,15 +270,12 @@ impl Unnesting<'_> {
             _ if extent == Extent::All => false,
             (Expr::Exists(exists), _) => {
                 let subquery = &exists.subquery.subquery;
-                !is_renamed(subquery)
-                    && !mixes_rows(subquery)
-                    && !is_named_within(subquery, filter.input.schema())
+                !is_odd_test(subquery, true) && !is_named_within(subquery, filter.input.schema())
             }
             (Expr::InSubquery(test), denied) => {
                 let subquery = &test.subquery.subquery;
                 !is_odd_anti(test, denied, filter.input.schema())
-                    && !is_renamed(subquery)
-                    && !mixes_rows(subquery)
+                    && !is_odd_test(subquery, false)
                     && !is_named_within(subquery, filter.input.schema())
             }
             _ => false,

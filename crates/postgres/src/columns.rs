@@ -3,9 +3,11 @@
 use crate::address::Numeric;
 use crate::link::Link;
 use crate::statement::Statement;
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, LargeListArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_buffer::Buffer;
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use hypostyle_types::{Error, Result};
 use hypostyle_wire::{Codec, Done, FRAME_HEADER_BYTES, FrameHeader, FrameType, ResultHeader, StreamDecoder};
 use std::sync::Arc;
@@ -55,6 +57,7 @@ pub fn are_spoken(link: &mut Link) -> Result<bool> {
 
 /// The frames of a result, one in each message.
 pub struct Columns {
+    /// The columns as they are described, however they come.
     schema: SchemaRef,
     decoder: Box<StreamDecoder>,
     done: bool,
@@ -74,11 +77,10 @@ impl Columns {
         let fields: Vec<Field> = fields
             .iter()
             .enumerate()
-            .map(|(index, field)| with_metadata(field, described.fields().get(index).map(|field| &**field)))
+            .map(|(index, field)| as_described(field, described.fields().get(index).map(|field| &**field)))
             .collect();
-        let schema = Arc::new(Schema::new(fields));
-        let decoder = Box::new(StreamDecoder::new(header.query, schema.clone()));
-        Ok(Self { decoder, schema, done: false })
+        let decoder = Box::new(StreamDecoder::new(header.query, header.schema.clone()));
+        Ok(Self { decoder, schema: Arc::new(Schema::new(fields)), done: false })
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -96,7 +98,10 @@ impl Columns {
         let (frame_type, body) = frame(message)?;
         match frame_type {
             FrameType::Dictionary => self.decoder.dictionary(Buffer::from(body))?,
-            FrameType::Chunk => return self.decoder.chunk(Buffer::from(body))?.decode().map(Some),
+            FrameType::Chunk => {
+                let batch = self.decoder.chunk(Buffer::from(body))?.decode()?;
+                return as_schema(&batch, &self.schema).map(Some).map_err(unfit);
+            }
             FrameType::Done => {
                 let done = Done::decode(body)?;
                 self.decoder.end(done.rows, done.checksum)?;
@@ -120,10 +125,66 @@ impl Columns {
 }
 
 /// Returns a field with what is said of it beside, which may be more.
-fn with_metadata(field: &Field, described: Option<&Field>) -> Field {
-    let mut metadata = described.map(|field| field.metadata().clone()).unwrap_or_default();
+fn as_described(field: &Field, described: Option<&Field>) -> Field {
+    let Some(described) = described else { return field.clone() };
+    let mut metadata = described.metadata().clone();
     metadata.extend(field.metadata().clone());
-    field.clone().with_metadata(metadata)
+    let field = field.clone().with_metadata(metadata);
+    match is_same(field.data_type(), described.data_type()) {
+        true => field.with_data_type(described.data_type().clone()),
+        false => field,
+    }
+}
+
+/// Says whether a type that is sent is the described one but for what is said of the fields within, and for
+/// the width of a dictionary's codes: frames have the least.
+fn is_same(sent: &DataType, described: &DataType) -> bool {
+    match (sent, described) {
+        (DataType::LargeList(sent), DataType::LargeList(described)) => {
+            is_same(sent.data_type(), described.data_type())
+        }
+        (DataType::Struct(sent), DataType::Struct(described)) => {
+            let is_same_field = |(sent, described): (&Arc<Field>, &Arc<Field>)| {
+                sent.name() == described.name() && is_same(sent.data_type(), described.data_type())
+            };
+            sent.len() == described.len() && sent.iter().zip(described).all(is_same_field)
+        }
+        (DataType::Dictionary(_, sent), DataType::Dictionary(_, described)) => sent == described,
+        _ => sent == described,
+    }
+}
+
+/// Returns rows with the fields of a schema, which [`is_same`].
+fn as_schema(batch: &RecordBatch, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields());
+    let columns = columns.map(|(column, field)| as_type(column, field.data_type()));
+    let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema.clone(), columns, &options)
+}
+
+fn as_type(column: &ArrayRef, data_type: &DataType) -> std::result::Result<ArrayRef, ArrowError> {
+    if column.data_type() == data_type {
+        return Ok(column.clone());
+    }
+    match data_type {
+        DataType::LargeList(field) if let Some(list) = column.as_list_opt::<i64>() => {
+            let values = as_type(list.values(), field.data_type())?;
+            let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+            Ok(Arc::new(LargeListArray::try_new(field.clone(), offsets, values, nulls)?))
+        }
+        DataType::Struct(fields) if let Some(members) = column.as_struct_opt() => {
+            let columns = members.columns().iter().zip(fields);
+            let columns = columns.map(|(column, field)| as_type(column, field.data_type()));
+            let columns = columns.collect::<std::result::Result<Vec<_>, _>>()?;
+            Ok(Arc::new(StructArray::try_new(fields.clone(), columns, members.nulls().cloned())?))
+        }
+        _ => cast(column, data_type),
+    }
+}
+
+fn unfit(error: ArrowError) -> Error {
+    Error::protocol(format!("columns are not those that were described: {error}"))
 }
 
 /// Returns the kind and the body of the frame that a message is.
@@ -134,5 +195,71 @@ fn frame(message: &[u8]) -> Result<(FrameType, &[u8])> {
     match usize::try_from(header.length) == Ok(body.len()) {
         true => Ok((header.frame_type, body)),
         false => Err(short()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::types::{Int8Type, Int32Type};
+    use arrow_array::{DictionaryArray, Int32Array, LargeStringArray};
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
+    use arrow_schema::Fields;
+
+    fn named(name: &str, data_type: DataType) -> Field {
+        let metadata = [("postgresql:type".to_string(), "mood".to_string())];
+        Field::new(name, data_type, true).with_metadata(metadata.into())
+    }
+
+    #[test]
+    fn columns_have_the_types_that_are_described() {
+        let texts = || Arc::new(LargeStringArray::from(vec!["a", "b"])) as ArrayRef;
+        let list = |field: Field| {
+            let offsets = OffsetBuffer::new(vec![0_i64, 2, 2].into());
+            let nulls = NullBuffer::from(vec![true, false]);
+            Arc::new(LargeListArray::new(Arc::new(field), offsets, texts(), Some(nulls))) as ArrayRef
+        };
+        let row = |field: Field| {
+            let fields = Fields::from(vec![field, Field::new("n", DataType::Int32, true)]);
+            let columns = vec![texts(), Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef];
+            Arc::new(StructArray::new(fields, columns, None)) as ArrayRef
+        };
+        let plain = |name: &str| Field::new(name, DataType::LargeUtf8, true);
+        let of_labels = |name: &str| named(name, DataType::LargeUtf8);
+        let labels = DictionaryArray::<Int8Type>::from_iter(["x", "y"]);
+        let labels = cast(&labels, &dictionary(DataType::Int8)).unwrap();
+        let sent = [
+            ("e", labels.clone()),
+            ("l", list(plain("item"))),
+            ("s", row(plain("a"))),
+            ("other", row(plain("b"))),
+        ];
+        let wanted = [
+            ("e", cast(&labels, &dictionary(DataType::Int32)).unwrap()),
+            ("l", list(of_labels("item"))),
+            ("s", row(of_labels("a"))),
+            ("other", texts()),
+        ];
+        let batch = |columns: &[(&str, ArrayRef)]| RecordBatch::try_from_iter(columns.to_vec()).unwrap();
+        let (sent, wanted) = (batch(&sent), batch(&wanted));
+        let fields = sent.schema().fields().clone();
+        let fields = fields
+            .iter()
+            .zip(wanted.schema().fields().clone().iter())
+            .map(|(sent, wanted)| as_described(sent, Some(&**wanted)))
+            .collect::<Vec<_>>();
+        let schema = Arc::new(Schema::new(fields));
+        let found = as_schema(&sent, &schema).unwrap();
+        for place in 0..3 {
+            assert_eq!(found.column(place), wanted.column(place));
+            assert_eq!(found.column(place).data_type(), wanted.column(place).data_type());
+        }
+        assert_eq!(found.column(0).as_dictionary::<Int32Type>().keys().values().to_vec(), [0, 1]);
+        // What is another type stays as it came.
+        assert_eq!(found.column(3), sent.column(3));
+    }
+
+    fn dictionary(code: DataType) -> DataType {
+        DataType::Dictionary(Box::new(code), Box::new(DataType::LargeUtf8))
     }
 }

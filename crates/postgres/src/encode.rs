@@ -1,5 +1,6 @@
 //! Arrow arrays in the forms of a server's types, for parameters and for COPY.
 
+use crate::nested;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Date32Type, Float64Type, TimestampMicrosecondType};
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeStringArray, OffsetSizeTrait};
@@ -44,7 +45,12 @@ impl Target {
     /// Returns the target for values of an Arrow type in a place of the server's type `oid`. The server
     /// reads texts for other types than texts by itself, as it reads constants.
     pub fn new(oid: u32, values: &DataType) -> Self {
-        Self { binary: written(oid).filter(|of| !are_texts(values) || takes_texts(*of, values)) }
+        let is_written = |of: &(PostgresType, bool)| {
+            // Arrays of arrays are texts; documents have lists of any depth.
+            let is_deep = of.1 && nested::are_deep(values);
+            !is_deep && (!are_texts(values) || takes_texts(*of, values))
+        };
+        Self { binary: written(oid).filter(is_written) }
     }
 
     pub fn is_binary(self) -> bool {
@@ -92,12 +98,7 @@ fn are_texts(values: &DataType) -> bool {
 }
 
 fn element(values: &DataType) -> Option<&DataType> {
-    match values {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            Some(field.data_type())
-        }
-        _ => None,
-    }
+    nested::element(values).map(|field| field.data_type())
 }
 
 /// Says whether a type, or an array of it, takes texts, or lists of them, as they are.
@@ -137,7 +138,6 @@ pub fn as_constants(values: &ArrayRef, declared: u32) -> u32 {
 
 /// Values ready to be written in a target's form.
 pub struct Encoded {
-    array: ArrayRef,
     form: Form,
 }
 
@@ -147,6 +147,8 @@ enum Form {
     Jsonb(Box<Cells>),
     /// Numbers as text.
     Numeric(LargeStringArray),
+    /// Composite types, and arrays with more than plain values within, which the server reads.
+    Literals(LargeStringArray),
 }
 
 impl Encoded {
@@ -157,11 +159,16 @@ impl Encoded {
     pub fn new(array: &ArrayRef, name: &str, target: Target) -> Result<Self> {
         let (scalar, is_array) =
             target.binary.unwrap_or_else(|| (pg::TEXT, element(array.data_type()).is_some()));
+        // A NULL is sent as one, of whatever type.
+        let is_array = is_array && array.data_type() != &DataType::Null;
         let wrong = |why: String| Error::invalid_input(format!("column \"{name}\": {why}"));
+        if !target.is_binary() && nested::are_nested(array.data_type()) {
+            return Ok(Self { form: Form::Literals(nested::literals(array, name)?) });
+        }
         if scalar == pg::NUMERIC && !is_array {
             let texts = cast(array, &DataType::LargeUtf8).map_err(|error| wrong(error.to_string()))?;
             let texts = texts.as_string::<i64>().clone();
-            return Ok(Self { array: array.clone(), form: Form::Numeric(texts) });
+            return Ok(Self { form: Form::Numeric(texts) });
         }
         let is_jsonb = scalar.name == "jsonb";
         let scalar = if is_jsonb { pg::JSON } else { scalar };
@@ -181,13 +188,13 @@ impl Encoded {
         let style = Style { zone, intervals: IntervalStyle::Postgres, escapes_bytes: false };
         let cells = Box::new(Cells::new(array, &column, style)?);
         let form = if is_jsonb { Form::Jsonb(cells) } else { Form::Cells(cells) };
-        Ok(Self { array: array.clone(), form })
+        Ok(Self { form })
     }
 
     pub fn is_null(&self, row: usize) -> bool {
         match &self.form {
             Form::Cells(cells) | Form::Jsonb(cells) => cells.is_null(row),
-            Form::Numeric(_) => self.array.is_null(row),
+            Form::Numeric(texts) | Form::Literals(texts) => texts.is_null(row),
         }
     }
 
@@ -209,6 +216,7 @@ impl Encoded {
                 cells.binary(row, out);
             }
             Form::Numeric(texts) => put_numeric(texts.value(row), out)?,
+            Form::Literals(texts) => out.put_slice(texts.value(row).as_bytes()),
         }
         put_length(start, out);
         Ok(())
@@ -218,7 +226,7 @@ impl Encoded {
     pub fn put_text(&self, row: usize, out: &mut BytesMut) {
         match &self.form {
             Form::Cells(cells) | Form::Jsonb(cells) => cells.text(row, out),
-            Form::Numeric(texts) => out.put_slice(texts.value(row).as_bytes()),
+            Form::Numeric(texts) | Form::Literals(texts) => out.put_slice(texts.value(row).as_bytes()),
         }
     }
 }
@@ -350,7 +358,7 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 mod tests {
     use super::*;
     use arrow_array::types::{Int32Type, Int64Type};
-    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, StringArray};
+    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, NullArray, StringArray};
     use std::sync::Arc;
 
     fn binary(array: impl Array + 'static, oid: u32) -> Result<Vec<u8>> {
@@ -446,6 +454,7 @@ mod tests {
         let elements = vec![Some(vec![Some(1), None])];
         let numbers = ListArray::from_iter_primitive::<Int32Type, _, _>(elements).data_type().clone();
         let texts = DataType::new_large_list(DataType::Utf8, true);
+        let deep = DataType::new_large_list(numbers.clone(), true);
         let codes = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
         for (oid, values, is_binary) in [
             (pg::TEXT.oid, &DataType::Utf8, true),
@@ -462,6 +471,9 @@ mod tests {
             (pg::INT4.array, &DataType::Utf8, false),
             (pg::INT4.array, &texts, false),
             (pg::INT4.array, &numbers, true),
+            (pg::INT4.array, &deep, false),
+            (pg::JSON.oid, &deep, true),
+            (869, &deep, false),
             (pg::DATE.oid, &DataType::Utf8, false),
             (869, &DataType::Utf8, false),
             (869, &DataType::Int64, false),
@@ -477,5 +489,16 @@ mod tests {
         };
         assert_eq!(encoded("{1,2}", pg::INT4.array), "{1,2}");
         assert_eq!(encoded("3.1.2024", pg::DATE.oid), "3.1.2024");
+    }
+
+    #[test]
+    fn nulls_without_a_type_are_nulls_of_any() {
+        let array: ArrayRef = Arc::new(NullArray::new(2));
+        for oid in [pg::INT4.oid, pg::INT4.array, pg::DATE.array, pg::NUMERIC.oid, pg::NUMERIC.array] {
+            let encoded = Encoded::new(&array, "c", Target::new(oid, array.data_type())).unwrap();
+            let mut out = BytesMut::new();
+            encoded.put(1, &mut out).unwrap();
+            assert_eq!((encoded.is_null(0), out.as_ref()), (true, (-1i32).to_be_bytes().as_slice()), "{oid}");
+        }
     }
 }

@@ -31,6 +31,7 @@ mod link;
 mod login;
 mod md5;
 mod message;
+mod nested;
 mod options;
 mod query;
 mod result;

@@ -208,8 +208,8 @@ pub fn run(
     };
     let (schema, shapes) = schema(link, &mut columns, choices.numeric)?;
     let is_query = statement.nature() == Nature::Query && !columns.is_empty();
-    // The extension has no arrays of several dimensions.
-    let may_be_columns = choices.transfer == Transfer::Columns || !shapes.iter().any(Shape::has_dimensions);
+    let may_be_columns =
+        choices.transfer == Transfer::Columns || !shapes.iter().any(Shape::is_other_in_columns);
     if is_query && may_be_columns && takes_columns(link, choices.transfer)? {
         match run_columns(link, statement, &prepared.parameters, &bound, &schema, choices) {
             // It was dropped meanwhile.
@@ -459,7 +459,7 @@ fn bind(link: &mut Link, sql: &str, row: &RecordBatch) -> Result<(Prepared, Boun
         let target = Target::new(*oid, array.data_type());
         let encoded = Encoded::new(array, &format!("${}", index + 1), target)?;
         bound.formats.push(target.is_binary());
-        if target.is_binary() || array.is_null(0) {
+        if target.is_binary() || encoded.is_null(0) {
             encoded.put(0, &mut bound.values)?;
             continue;
         }

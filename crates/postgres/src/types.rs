@@ -53,6 +53,8 @@ pub enum Kind {
     Struct(Arc<Vec<(String, Shape)>>),
     /// A type whose values come as text.
     Shown,
+    /// A composite type with a member of such a type, which comes as text, too.
+    ShownRow,
 }
 
 /// A type of a column, of elements or of a member.
@@ -76,26 +78,37 @@ impl Shape {
     /// Arrays of such values do so as a whole.
     pub fn is_shown(&self) -> bool {
         match &self.kind {
-            Kind::Shown => true,
+            Kind::Shown | Kind::ShownRow => true,
             Kind::List(element) => element.is_shown(),
             _ => false,
         }
     }
 
-    /// Says whether values are arrays of several dimensions, or have some within.
-    pub fn has_dimensions(&self) -> bool {
+    /// Says whether the frames of the extension have another type for it, or none: it sends no arrays of
+    /// several dimensions, and all composite types by their members.
+    pub fn is_other_in_columns(&self) -> bool {
         match &self.kind {
-            Kind::List(element) => matches!(element.kind, Kind::List(_)) || element.has_dimensions(),
-            Kind::Struct(members) => members.iter().any(|(_, member)| member.has_dimensions()),
+            Kind::ShownRow => true,
+            Kind::List(element) => matches!(element.kind, Kind::List(_)) || element.is_other_in_columns(),
+            Kind::Struct(members) => members.iter().any(|(_, member)| member.is_other_in_columns()),
             _ => false,
+        }
+    }
+
+    /// Returns it as an element or a member, where labels are texts: only columns have dictionaries.
+    fn within(self) -> Self {
+        match self.kind {
+            Kind::Enum(_) => Self { kind: Kind::Text, ..self },
+            _ => self,
         }
     }
 
     /// Returns the expression by which a query gives a column as text.
     pub fn as_text(&self, column: &str) -> String {
         match (&self.kind, self.name.as_deref()) {
-            // A cast would add the length of the network to an address that is shown without one.
-            (Kind::Shown, Some(name @ ("inet" | "cidr"))) => {
+            // A cast would add the length of the network to an address that is shown without one, and the
+            // name of an encoding to a document, which is not that of the text.
+            (Kind::Shown, Some(name @ ("inet" | "cidr" | "xml"))) => {
                 format!("pg_catalog.textin(pg_catalog.{name}_out({column}))")
             }
             _ => format!("{column}::pg_catalog.text"),
@@ -114,9 +127,13 @@ impl Shape {
             Kind::Decimal { precision, scale } => {
                 LogicalType::Decimal { precision: *precision, scale: *scale }.arrow_type()
             }
-            Kind::NumericText | Kind::Text | Kind::Char | Kind::Json | Kind::Jsonb | Kind::Shown => {
-                DataType::LargeUtf8
-            }
+            Kind::NumericText
+            | Kind::Text
+            | Kind::Char
+            | Kind::Json
+            | Kind::Jsonb
+            | Kind::Shown
+            | Kind::ShownRow => DataType::LargeUtf8,
             Kind::Bytes => DataType::LargeBinary,
             Kind::Date => DataType::Date32,
             Kind::Time => DataType::Time64(TimeUnit::Microsecond),
@@ -214,7 +231,7 @@ impl Catalog {
             self.shape(&described, numeric, depth + 1, left)
         };
         match &known.form {
-            Form::Array(element) => lists(inner(*element, modifier, 0), described.dimensions),
+            Form::Array(element) => lists(inner(*element, modifier, 0).within(), described.dimensions),
             Form::Domain(base, modifier, dimensions) => inner(*base, *modifier, *dimensions),
             Form::Enum(labels) => Shape::named(Kind::Enum(labels.clone()), &known.name),
             Form::Geometry => Shape::named(Kind::Bytes, &known.name),
@@ -222,12 +239,14 @@ impl Catalog {
             Form::Composite(attributes) => {
                 let members: Vec<(String, Shape)> = attributes
                     .iter()
-                    .map(|member| (member.name.clone(), self.shape(member, numeric, depth + 1, left)))
+                    .map(|member| {
+                        (member.name.clone(), self.shape(member, numeric, depth + 1, left).within())
+                    })
                     .collect();
                 // The members of a value cannot be cast one by one.
                 let has_shown = members.iter().any(|(_, shape)| shape.is_shown() || shape.has_shown());
                 match has_shown || members.is_empty() {
-                    true => Shape::named(Kind::Shown, &known.name),
+                    true => Shape::named(Kind::ShownRow, &known.name),
                     false => Shape::named(Kind::Struct(Arc::new(members)), &known.name),
                 }
             }
@@ -238,7 +257,7 @@ impl Catalog {
 impl Shape {
     fn has_shown(&self) -> bool {
         match &self.kind {
-            Kind::Shown => true,
+            Kind::Shown | Kind::ShownRow => true,
             Kind::List(element) => element.has_shown(),
             Kind::Struct(members) => members.iter().any(|(_, shape)| shape.has_shown()),
             _ => false,
@@ -490,6 +509,8 @@ mod tests {
         assert_eq!(inet.as_text("c"), "pg_catalog.textin(pg_catalog.inet_out(c))");
         assert_eq!(inet.field("c", true).metadata().get(TYPE_KEY).map(String::as_str), Some("inet"));
         assert_eq!(shape(1041, -1).as_text("c"), "c::pg_catalog.text");
+        let xml = Shape::named(Kind::Shown, "xml");
+        assert_eq!(xml.as_text("c"), "pg_catalog.textin(pg_catalog.xml_out(c))");
         assert!(!shape(1007, -1).is_shown());
         assert_eq!(shape(99_999, -1).kind, Kind::Shown);
         assert_eq!(shape(3807, -1).kind, Kind::List(Arc::new(Shape::of(Kind::Jsonb))));
@@ -508,10 +529,13 @@ mod tests {
         catalog.0.insert(6, known("loop", Form::Array(6)));
         let of = |oid: u32| catalog.shape(&described(oid, -1, 0), Numeric::Text, 0, &Cell::new(FIELDS_MAX));
         let decimal = Shape::of(Kind::Decimal { precision: 5, scale: 1 });
-        let list = lists(Shape::named(Kind::Enum(labels), "e"), 2);
+        assert_eq!(of(1).kind, Kind::Enum(labels));
+        let list = lists(Shape::named(Kind::Text, "e"), 2);
         let members = Arc::new(vec![("c".into(), list), ("c".into(), decimal)]);
         assert_eq!(of(4).kind, Kind::Struct(members));
-        assert_eq!(of(5).kind, Kind::Shown);
+        assert_eq!((of(5).kind, of(5).is_shown()), (Kind::ShownRow, true));
+        assert!(of(5).is_other_in_columns() && of(4).is_other_in_columns());
+        assert!(!of(1).is_other_in_columns() && !of(2).is_other_in_columns());
         // A catalog that is wrong ends somewhere.
         assert!(of(6).is_shown());
     }

@@ -248,6 +248,11 @@ fn nested_values_keep_their_structure() {
     assert_eq!(matrix.value_length(1), 0);
     let pairs = batch.column(2).as_list::<i64>().value(0);
     assert_eq!((pairs.len(), pairs.is_null(1)), (2, true));
+    server.psql("CREATE TABLE nests_again (LIKE nests)");
+    assert_eq!(append(&connection, "nests_again", vec![batch.clone()], BY_NAME).unwrap(), 2);
+    let difference = "SELECT count(*) FROM (SELECT n::text, m::text, a::text FROM nests EXCEPT ALL \
+                      SELECT n::text, m::text, a::text FROM nests_again) AS d";
+    assert_eq!(server.psql(difference).trim(), "0");
     // The label came after the type was known.
     server.psql("ALTER TYPE mood ADD VALUE 'new'");
     assert_eq!(text_of(&connection, "SELECT 'new'::mood").as_deref(), Some("new"));

@@ -3,13 +3,15 @@
 use crate::of_cluster::OfCluster;
 use hypostyle::Database;
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    pub sessions: Gauge,
+    sessions_of_clients: Gauge,
+    sessions_of_nodes: Gauge,
     pub accepted: Counter,
     pub refused: Counter,
     pub statements: Counter,
@@ -38,12 +40,15 @@ impl Metrics {
         let streams = counter("streams", "Further connections of sessions");
         let rows_received = counter("rows_received", "Rows appended by clients");
         let resumed = counter("sessions_resumed", "Broken connections after which the session went on");
-        let sessions = Gauge::default();
-        registry.register("sessions", "Sessions open now", sessions.clone());
+        let sessions = Family::<[(&'static str, &'static str); 1], Gauge>::default();
+        let of = |whose: &'static str| sessions.get_or_create_owned(&[("of", whose)]);
+        let (sessions_of_clients, sessions_of_nodes) = (of("client"), of("node"));
+        registry.register("sessions", "Sessions open now, of clients and of other nodes", sessions);
         registry.register_collector(Box::new(OfCluster(database)));
         Self {
             registry,
-            sessions,
+            sessions_of_clients,
+            sessions_of_nodes,
             accepted,
             refused,
             statements,
@@ -54,6 +59,11 @@ impl Metrics {
             streams,
             resumed,
         }
+    }
+
+    /// The sessions that are open now, of clients or of other nodes.
+    pub fn sessions(&self, is_of_node: bool) -> &Gauge {
+        if is_of_node { &self.sessions_of_nodes } else { &self.sessions_of_clients }
     }
 
     /// The OpenMetrics text.

@@ -137,7 +137,7 @@ pub struct Server {
     /// `None`: whoever can connect may do everything.
     pub(crate) users: RwLock<Option<Users>>,
     /// What the password of other nodes of the cluster is checked with.
-    nodes: OnceLock<Verifier>,
+    nodes: OnceLock<Vec<Verifier>>,
     pub(crate) limits: Limits,
     tls: RwLock<Option<Tls>>,
     pub(crate) metrics: Metrics,
@@ -188,7 +188,7 @@ impl Drop for Place {
             }
         }
         self.server.taken(self.is_of_node).fetch_sub(1, Ordering::AcqRel);
-        self.server.metrics.sessions.dec();
+        self.server.metrics.sessions(self.is_of_node).dec();
     }
 }
 
@@ -225,13 +225,28 @@ impl Server {
         }))
     }
 
-    /// Lets other nodes of the cluster call this one, as the user `cluster` with this password.
+    /// Lets other nodes of the cluster call this one, as the user `cluster` with any of these passwords:
+    /// there are several while one is changed.
     ///
     /// # Errors
     /// `Internal` the second time, and without chance.
-    pub fn admit_nodes(&self, password: &str) -> Result<()> {
-        let verifier = Verifier::new(password, random(SALT_BYTES)?, ITERATIONS);
-        self.nodes.set(verifier).map_err(|_| Error::internal("other nodes are admitted already"))
+    pub fn admit_nodes<'a>(&self, passwords: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let salt = random(SALT_BYTES)?;
+        let verifier = |password: &str| Verifier::new(password, salt.clone(), ITERATIONS);
+        let verifiers = passwords.into_iter().map(verifier).collect();
+        self.nodes.set(verifiers).map_err(|_| Error::internal("other nodes are admitted already"))
+    }
+
+    /// Says whether other nodes have a password; else their certificates say who they are, if they have to
+    /// show some.
+    pub(crate) fn nodes_have_a_password(&self) -> bool {
+        self.nodes.get().is_some_and(|verifiers| !verifiers.is_empty())
+    }
+
+    /// Returns what the further passwords of a user are checked with, beside [`Self::credentials`].
+    pub(crate) fn further_credentials(&self, user: &str) -> &[Verifier] {
+        let nodes = self.nodes.get().filter(|_| user == NODES_USER);
+        nodes.and_then(|verifiers| verifiers.get(1..)).unwrap_or_default()
     }
 
     /// Other users from now on; sessions that are open stay.
@@ -327,7 +342,7 @@ impl Server {
         match entered {
             Ok(_) => {
                 self.metrics.accepted.inc();
-                self.metrics.sessions.inc();
+                self.metrics.sessions(is_of_node).inc();
                 if !is_of_node {
                     of_peers.insert(peer, of_peer + 1);
                 }
@@ -419,7 +434,7 @@ impl Server {
     /// that it cannot be told from one that there is.
     pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
         if user == NODES_USER
-            && let Some(verifier) = self.nodes.get()
+            && let Some([verifier, ..]) = self.nodes.get().map(Vec::as_slice)
         {
             return Some((Some(Role::Cluster), verifier.clone()));
         }
@@ -442,6 +457,8 @@ pub(crate) enum Method {
     Scram,
     /// Bound to the server's certificate.
     ScramPlus,
+    /// Another node of the cluster has shown its own.
+    Certificate,
 }
 
 impl Method {
@@ -451,6 +468,7 @@ impl Method {
             Self::SameUser => "same user",
             Self::Scram => "scram-sha-256",
             Self::ScramPlus => "scram-sha-256-plus",
+            Self::Certificate => "certificate",
         }
     }
 

@@ -5,8 +5,9 @@ use hypostyle_auth::scram;
 use hypostyle_types::{Error, Result};
 use rustls::RootCertStore;
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub struct Tls {
     pub(crate) config: Arc<rustls::ServerConfig>,
     /// What logins are bound to, where the certificate's signature has a hash.
     pub(crate) end_point: Option<Arc<[u8]>>,
+    /// Looks at the certificates of other nodes of a cluster, if they have to show some.
+    nodes: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 impl Tls {
@@ -25,6 +28,19 @@ impl Tls {
     /// # Errors
     /// `NotFound`, `InvalidInput` naming the file.
     pub fn read(certificates: &Path, key: &Path, client_authorities: Option<&Path>) -> Result<Self> {
+        Self::of_node(certificates, key, client_authorities, None)
+    }
+
+    /// Reads as well who signs the certificates of other nodes of a cluster, which these have to show then.
+    ///
+    /// # Errors
+    /// Those of [`Self::read`].
+    pub fn of_node(
+        certificates: &Path,
+        key: &Path,
+        client_authorities: Option<&Path>,
+        node_authorities: Option<&Path>,
+    ) -> Result<Self> {
         let chain = read_certificates(certificates)?;
         let end_point = chain.first().and_then(|own| scram::end_point(own)).map(Arc::from);
         warn_if_others_may(key, "the certificate's key");
@@ -32,28 +48,57 @@ impl Tls {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let wrong =
             |error: rustls::Error| Error::invalid_input(format!("\"{}\": {error}", certificates.display()));
-        let config = rustls::ServerConfig::builder_with_provider(provider.clone())
+        let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(wrong)?;
-        let config = match client_authorities {
-            None => config.with_no_client_auth(),
-            Some(path) => {
-                let failed = |why: String| Error::invalid_input(format!("\"{}\": {why}", path.display()));
-                let mut roots = RootCertStore::empty();
-                for certificate in read_certificates(path)? {
-                    roots.add(certificate).map_err(|error| failed(error.to_string()))?;
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-                config.with_client_cert_verifier(
-                    verifier
-                        .build()
-                        .map_err(|error| failed(format!("it cannot be used for clients: {error}")))?,
-                )
+        let nodes = node_authorities.map(|path| verifier(&[path], Asked::Always)).transpose()?;
+        let config = match (client_authorities, node_authorities) {
+            (None, None) => config.with_no_client_auth(),
+            (Some(clients), None) => config.with_client_cert_verifier(verifier(&[clients], Asked::Always)?),
+            // Clients that are no nodes show none; who is a node is looked at later.
+            (None, Some(nodes)) => config.with_client_cert_verifier(verifier(&[nodes], Asked::IfThere)?),
+            (Some(clients), Some(nodes)) => {
+                config.with_client_cert_verifier(verifier(&[clients, nodes], Asked::Always)?)
             }
         };
         let config = config.with_single_cert(chain, private).map_err(wrong)?;
-        Ok(Self { config: Arc::new(config), end_point })
+        Ok(Self { config: Arc::new(config), end_point, nodes })
     }
+
+    /// Says whether somebody has shown the certificate of a node, his own first of those that lead to an
+    /// authority; `None` if nodes have to show none.
+    pub(crate) fn is_node(&self, shown: Option<&[CertificateDer<'static>]>) -> Option<bool> {
+        let nodes = self.nodes.as_ref()?;
+        let (own, others) = match shown {
+            Some([own, others @ ..]) => (own, others),
+            _ => return Some(false),
+        };
+        Some(nodes.verify_client_cert(own, others, UnixTime::now()).is_ok())
+    }
+}
+
+/// Whether a certificate has to be shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Always,
+    /// One that is shown has to be good.
+    IfThere,
+}
+
+/// Returns what looks at certificates that some authorities sign.
+fn verifier(authorities: &[&Path], asked: Asked) -> Result<Arc<dyn ClientCertVerifier>> {
+    let shown: Vec<String> = authorities.iter().map(|path| format!("\"{}\"", path.display())).collect();
+    let failed = |why: String| Error::invalid_input(format!("{}: {why}", shown.join(", ")));
+    let mut roots = RootCertStore::empty();
+    for path in authorities {
+        for certificate in read_certificates(path)? {
+            roots.add(certificate).map_err(|error| failed(error.to_string()))?;
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+    let verifier = if asked == Asked::IfThere { verifier.allow_unauthenticated() } else { verifier };
+    verifier.build().map_err(|error| failed(format!("it cannot be used for clients: {error}")))
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {

@@ -2,7 +2,7 @@
 //! expressions of one name. Here the operand becomes a call that tells the type of the cast.
 
 use crate::call::call;
-use crate::walk::expressions_mut;
+use crate::walk::{expressions_mut, taken};
 use datafusion_sql::parser::Statement as DfStatement;
 use sqlparser::ast::{Expr as SqlExpr, Value};
 use std::ops::ControlFlow;
@@ -24,7 +24,7 @@ pub fn told_apart(statement: &DfStatement) -> Option<DfStatement> {
     let mut some = false;
     let _done = expressions_mut(statement.as_mut(), &mut |expr| {
         if let SqlExpr::Cast { expr, data_type, .. } = expr {
-            let operand = std::mem::replace(expr.as_mut(), SqlExpr::Value(Value::Null.into()));
+            let operand = taken(expr);
             let wanted = SqlExpr::Value(Value::SingleQuotedString(data_type.to_string()).into());
             **expr = call(NAME, vec![operand, wanted]);
             some = true;

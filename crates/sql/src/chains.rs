@@ -2,7 +2,7 @@
 //! a tree as deep as it is long. The time to walk it, name it and find its types grows with the
 //! square of the depth.
 
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, taken, walk_mut};
 use sqlparser::ast::{BinaryOperator, Expr, Value, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -25,9 +25,8 @@ impl VisitorMut for Balancing {
         if let Expr::BinaryOp { op: op @ (BinaryOperator::And | BinaryOperator::Or), .. } = expr {
             let op = op.clone();
             if terms(expr, &op) >= TERMS_MIN {
-                let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
                 let mut terms = Vec::new();
-                take_terms(taken, &op, &mut terms);
+                take_terms(taken(expr), &op, &mut terms);
                 *expr = joined(&mut terms.into_iter(), &op);
             }
         }
@@ -79,7 +78,8 @@ fn joined(terms: &mut std::vec::IntoIter<Expr>, op: &BinaryOperator) -> Expr {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Extension, parse_expression};
+    use crate::parse::{Extension, parse_query};
+    use sqlparser::ast::{SelectItem, SetExpr};
 
     fn depth(expr: &Expr) -> usize {
         match expr {
@@ -94,7 +94,11 @@ mod tests {
             for between in [" OR ", " AND "] {
                 let terms: Vec<String> = (0..count).map(|term| format!("a{term}")).collect();
                 let text = terms.join(between);
-                let expr = parse_expression(&text, &Extension::NONE).unwrap();
+                let query = parse_query(&format!("SELECT {text}"), &Extension::NONE).unwrap();
+                let SetExpr::Select(select) = *query.body else { panic!("{text}") };
+                let Some(SelectItem::UnnamedExpr(expr)) = select.projection.into_iter().next() else {
+                    panic!("{text}");
+                };
                 assert_eq!(expr.to_string(), text);
                 assert_eq!(depth(&expr), deepest, "{count}");
             }

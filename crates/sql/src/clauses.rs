@@ -4,7 +4,7 @@
 
 use crate::identifier::fold;
 use crate::names::width;
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, taken, walk_mut};
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
@@ -92,10 +92,6 @@ impl VisitorMut for Shapes {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn taken(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
 fn is_rewritten(expr: &Expr) -> bool {

@@ -3,9 +3,9 @@
 //! refused.
 
 use crate::call::call;
-use crate::walk::walk_mut;
+use crate::walk::{checked, taken, walk_mut};
 use hypostyle_types::{Error, Result};
-use sqlparser::ast::{BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, Value, VisitorMut};
+use sqlparser::ast::{BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Says whether texts that a collation orders are as they are.
@@ -38,10 +38,7 @@ fn unsupported(message: String, collation: &ObjectName) -> Error {
 /// # Errors
 /// `Unsupported` for a collation that there is not, and for NOCASE elsewhere.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Collations) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Collations))
 }
 
 struct Collations;
@@ -86,7 +83,7 @@ impl VisitorMut for Collations {
         let Expr::Collate { expr: text, collation } = expr else { return ControlFlow::Continue(()) };
         match is_by_code_point(collation) {
             Ok(true) => {
-                *expr = std::mem::replace(text, Expr::Value(Value::Null.into()));
+                *expr = taken(text);
                 ControlFlow::Continue(())
             }
             Ok(false) => ControlFlow::Break(unsupported(

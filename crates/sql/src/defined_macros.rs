@@ -4,7 +4,7 @@
 
 use crate::gate::{self, check_size};
 use crate::identifier::fold;
-use crate::parse::tokens_of;
+use crate::tokenized::tokens_of;
 use crate::walk::{Part, expressions, expressions_mut, parts_of, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};

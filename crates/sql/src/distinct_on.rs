@@ -4,7 +4,7 @@
 //! as it may be; some of them may be left out at the end.
 
 use crate::identifier::fold;
-use crate::walk::walk_mut;
+use crate::walk::{checked, done, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Distinct, Expr, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Statement, Value,
@@ -17,10 +17,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// `Syntax` (42P10) for a place that is not in the SELECT list.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Keys) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Keys))
 }
 
 struct Keys;
@@ -34,9 +31,7 @@ impl VisitorMut for Keys {
         let items = &select.projection;
         let mut known: Vec<Expr> = Vec::with_capacity(keys.len());
         for key in std::mem::take(keys) {
-            if let Err(error) = check_place(&key, items) {
-                return ControlFlow::Break(error);
-            }
+            done(check_place(&key, items))?;
             let key = if is_number(&key) { meant(&key, items) } else { key };
             if !known.iter().any(|other| meant(other, items) == meant(&key, items)) {
                 known.push(key);

@@ -2,9 +2,6 @@
 //! with more digits than a DECIMAL has. The planner makes a DECIMAL of its own precision and scale
 //! of every number that is no integer.
 
-use crate::parse::explained;
-use crate::walk::{Part, walk_mut};
-use datafusion_sql::parser::Statement as DfStatement;
 use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, UnaryOperator, Value, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -20,19 +17,8 @@ pub fn is_double(number: &str) -> bool {
     whole.trim_start_matches('0').len() + fraction.len() > DECIMAL_DIGITS
 }
 
-/// Writes the DOUBLEs of a statement as casts.
-pub fn rewrite(statement: &mut DfStatement) {
-    if let Some(statement) = explained(statement) {
-        rewrite_in(statement);
-    }
-}
-
-/// Writes the DOUBLEs of a part of a statement as casts.
-pub fn rewrite_in(part: &mut impl Part) {
-    let _done = walk_mut(part, &mut Doubles);
-}
-
-struct Doubles;
+/// Writes the DOUBLEs that it comes by as casts.
+pub struct Doubles;
 
 impl VisitorMut for Doubles {
     type Break = ();
@@ -117,7 +103,8 @@ fn as_double(number: &mut Expr) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::parse::{Extension, parse};
+    use crate::parse::{Extension, explained, parse};
+    use crate::walk::walk_mut;
 
     #[test]
     fn numbers_with_exponents_are_doubles() {
@@ -140,7 +127,7 @@ mod tests {
             ),
         ] {
             let mut statement = parse(sql, &Extension::NONE).unwrap();
-            rewrite(&mut statement);
+            let _done = walk_mut(explained(&mut statement).unwrap(), &mut Doubles);
             assert_eq!(statement.to_string(), written);
         }
     }

@@ -5,7 +5,7 @@ use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, SAMPLED_ROW};
-use crate::walk::{expressions, expressions_mut, walk, walk_mut};
+use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -24,10 +24,7 @@ pub const ANY_EQUAL: &str = "any_equal";
 /// # Errors
 /// `Unsupported` for a sample or a FETCH that cannot be had.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Forms::default()) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Forms::default()))
 }
 
 #[derive(Default)]
@@ -125,6 +122,22 @@ impl VisitorMut for Forms {
                 *expr = call("array_has_any", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
             }
+            Expr::UnaryOp {
+                op: op @ (UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs),
+                expr: of,
+            } => {
+                let function = match op {
+                    UnaryOperator::PGSquareRoot => "sqrt",
+                    UnaryOperator::PGCubeRoot => "cbrt",
+                    _ => "abs",
+                };
+                *expr = call(function, vec![taken(of)]);
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+                *expr = call("starts_with", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
             Expr::IsTrue(inner) => {
                 *expr = told(inner, true, true);
                 ControlFlow::Continue(())
@@ -202,7 +215,7 @@ fn has_names(array: &Array) -> bool {
 }
 
 /// Functions that give something else each time.
-const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
+const VOLATILE: [&str; 5] = ["random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"];
 
 fn is_call_of(expr: &Expr, name: &str) -> bool {
     let Expr::Function(function) = expr else { return false };
@@ -305,17 +318,10 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-fn done(result: Result<()>) -> ControlFlow<Error> {
-    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
-}
-
-fn taken(expr: &mut Expr) -> Expr {
-    std::mem::replace(expr, Expr::Value(Value::Null.into()))
-}
-
 fn is_rewritten(expr: &Expr) -> bool {
-    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap};
-    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap, .. } | Expr::AnyOp { .. } = expr {
+    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap, PGStartsWith};
+    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap | PGStartsWith, .. } | Expr::AnyOp { .. } = expr
+    {
         return true;
     }
     if let Expr::Array(array) = expr {
@@ -347,6 +353,10 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::IsNotDistinctFrom(..)
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
+            | Expr::UnaryOp {
+                op: UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs,
+                ..
+            }
     ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if has_no_type(left) && has_no_type(right))
 }
 

@@ -6,7 +6,7 @@
 use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
-use crate::walk::{Part, expressions_mut, walk, walk_mut};
+use crate::walk::{Part, checked, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
@@ -68,10 +68,7 @@ pub fn take_mark(spec: &mut WindowSpec) -> Option<OrderByExpr> {
 /// # Errors
 /// `Unsupported` for a function or a frame of which this cannot be done.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    match walk_mut(part, &mut Exclusions) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(part, &mut Exclusions))
 }
 
 struct Exclusions;
@@ -367,8 +364,9 @@ fn average(calls: &[Function]) -> Option<Expr> {
         calls.iter().map(|call| Function { name: name.clone(), ..call.clone() }).collect()
     };
     let sum = joined(all(named("sum")), &|left, right| build::binary(left, BinaryOperator::Plus, right))?;
-    let sum = build::cast(sum, DataType::Double(ExactNumberInfo::None));
     let count = call("nullif", vec![added(named("count"))?, build::number(0)]);
+    // A sum of numbers becomes a DOUBLE with it; one of intervals is none.
+    let count = build::cast(count, DataType::Double(ExactNumberInfo::None));
     Some(build::binary(sum, BinaryOperator::Divide, count))
 }
 

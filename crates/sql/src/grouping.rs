@@ -2,7 +2,7 @@
 //! multiply. A number among their keys is a place in the SELECT list, as it is in GROUP BY.
 
 use crate::build;
-use crate::walk::{expressions, expressions_mut, walk, walk_mut};
+use crate::walk::{checked, done, expressions, expressions_mut, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
@@ -30,10 +30,7 @@ pub fn check_sets(statement: &Statement) -> Result<()> {
 /// # Errors
 /// `Syntax` (42P10) for a place that is not in the SELECT list.
 pub fn resolve_places(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Places) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Places))
 }
 
 /// Makes columns of constants among the keys of grouping sets, as `ROLLUP ('…'::UUID)`: the planner computes
@@ -209,9 +206,7 @@ impl VisitorMut for Places {
         for key in keys {
             if let Expr::Cube(sets) | Expr::Rollup(sets) | Expr::GroupingSets(sets) = key {
                 for key in sets.iter_mut().flatten() {
-                    if let Err(error) = resolve(key, items) {
-                        return ControlFlow::Break(error);
-                    }
+                    done(resolve(key, items))?;
                 }
             }
         }

@@ -85,7 +85,7 @@ pub fn is_by_name(partition: Option<&[Expr]>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::known_by_name;
-    use crate::parse::tokens_of;
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn by_name_stands_behind_a_table() {

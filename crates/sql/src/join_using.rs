@@ -3,8 +3,9 @@
 //! left one, or for a column of several tables.
 
 use crate::call::call;
+use crate::identifier::fold;
 use crate::references::names_in;
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, checked, done, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
@@ -19,10 +20,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// `Unsupported` for an outer join of which a table has no name.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    match walk_mut(part, &mut Merging) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(part, &mut Merging))
 }
 
 /// The expression for each merged column.
@@ -74,10 +72,6 @@ impl VisitorMut for Merging {
             Err(error) => ControlFlow::Break(error),
         }
     }
-}
-
-fn fold(name: &Ident) -> String {
-    crate::identifier::fold(name)
 }
 
 /// Returns the names of a query's columns; `None` where there are all of a table's.
@@ -180,10 +174,7 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
 /// # Errors
 /// `Unsupported` where the condition cannot be written.
 pub fn write_chains_out(statement: &mut Statement) -> Result<()> {
-    match walk_mut(statement, &mut Chains) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(statement, &mut Chains))
 }
 
 struct Chains;
@@ -193,10 +184,7 @@ impl VisitorMut for Chains {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         let is_written = !select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
-        match select.from.iter_mut().try_for_each(|tables| write_chain_out(tables, is_written)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(error),
-        }
+        done(select.from.iter_mut().try_for_each(|tables| write_chain_out(tables, is_written)))
     }
 }
 

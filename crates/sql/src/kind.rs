@@ -177,14 +177,69 @@ fn next_word<'a>(tokens: &mut impl Iterator<Item = Token<'a>>) -> Option<String>
     (token.kind == TokenKind::Word).then(|| token.text.to_ascii_uppercase())
 }
 
+/// Says whether a text has a part, in any case.
+fn has_part(text: &str, part: &str) -> bool {
+    text.as_bytes().windows(part.len().max(1)).any(|found| found.eq_ignore_ascii_case(part.as_bytes()))
+}
+
 /// Says whether a text, in any case, is a part of a name in a statement, such as that of a function.
 pub fn has_in_name(sql: &str, part: &str) -> bool {
-    let has_it = |text: &str| {
-        text.as_bytes().windows(part.len().max(1)).any(|found| found.eq_ignore_ascii_case(part.as_bytes()))
-    };
     let is_name = |token: &Token<'_>| matches!(token.kind, TokenKind::Word | TokenKind::QuotedName);
     // Most texts do not have it at all.
-    has_it(sql) && tokens(sql).any(|token| is_name(&token) && has_it(token.text))
+    has_part(sql, part) && tokens(sql).any(|token| is_name(&token) && has_part(token.text, part))
+}
+
+/// Says whether a statement is EXPLAIN.
+pub fn explains(sql: &str) -> bool {
+    let mut rest = tokens(sql).filter(|token| token.kind != TokenKind::Comment);
+    next_word(&mut rest).is_some_and(|verb| verb == "EXPLAIN")
+}
+
+/// Says whether a statement writes to one table and surely reads no others.
+pub fn writes_values(sql: &str) -> bool {
+    let mut words = tokens(sql).filter(|token| token.kind == TokenKind::Word);
+    let Some(verb) = words.next() else { return false };
+    let is = |known: &str| verb.text.eq_ignore_ascii_case(known);
+    // What is deleted from is named behind FROM, with which a query may begin, too.
+    let (may_read, froms): (&[&str], usize) = if is("INSERT") || is("UPDATE") {
+        (&["SELECT", "TABLE"], 0)
+    } else if is("DELETE") {
+        (&["SELECT", "TABLE", "USING"], 1)
+    } else {
+        return false;
+    };
+    let mut found = 0;
+    for word in words {
+        if may_read.iter().any(|part| has_part(word.text, part)) {
+            return false;
+        }
+        found += usize::from(has_part(word.text, "FROM"));
+    }
+    found == froms
+}
+
+/// Returns the numbers of the parameters that a statement casts to arrays of a type: of `$2::oid[]` it is 2.
+pub fn parameters_as_arrays(sql: &str, of_type: &str) -> Vec<usize> {
+    // Most texts do not have it at all.
+    if !has_part(sql, of_type) {
+        return Vec::new();
+    }
+    let tokens: Vec<Token<'_>> = tokens(sql).filter(|token| token.kind != TokenKind::Comment).collect();
+    let number = |part: &[Token<'_>]| match part {
+        [parameter, first, second, name, open, close]
+            if parameter.kind == TokenKind::Parameter
+                && first.is_symbol(":")
+                && second.is_symbol(":")
+                && name.kind == TokenKind::Word
+                && name.text.eq_ignore_ascii_case(of_type)
+                && open.is_symbol("[")
+                && close.is_symbol("]") =>
+        {
+            parameter.text.strip_prefix('$')?.parse::<usize>().ok()
+        }
+        _ => None,
+    };
+    tokens.windows(6).filter_map(number).collect()
 }
 
 #[cfg(test)]
@@ -270,6 +325,50 @@ mod tests {
             for sql in [sql.to_string(), format!("-- \u{e4}\n{sql}"), format!("/* a /* b */ */{sql} -- c")] {
                 assert_eq!(all(&Kind::of(&sql)), expected, "{sql}");
             }
+        }
+    }
+
+    #[test]
+    fn writes_of_values_read_one_table() {
+        for sql in [
+            "insert into t values ($1)",
+            "insert into t values ('select') -- from",
+            "UPDATE t SET a = $1",
+            "DELETE FROM t WHERE a = $1",
+        ] {
+            assert!(writes_values(sql), "{sql}");
+        }
+        for sql in [
+            "INSERT INTO t TABLE u",
+            "INSERT INTO t SELECT * FROM 'x.csv' WHERE a = $1",
+            "UPDATE t SET a = b FROM 'x.csv'",
+            "DELETE FROM t USING 'x.csv'",
+            "DELETE FROM t WHERE a IN (SELECT 1)",
+            "DELETE FROM t WHERE $1 = (FROM 'x.csv')",
+            "SELECT 1",
+            "",
+        ] {
+            assert!(!writes_values(sql), "{sql}");
+        }
+    }
+
+    #[test]
+    fn casts_of_parameters_are_found_among_the_tokens() {
+        let found = |sql| parameters_as_arrays(sql, "oid");
+        assert_eq!(found("SELECT $1, any($2::oid[]), $3 :: OID [ ]"), [2, 3]);
+        let none =
+            "SELECT x::oid[], '$1::oid[]', $99999999999999999999::oid[], 7::oid[], $1::oid -- $1::oid[]";
+        assert!(found(none).is_empty(), "{none}");
+    }
+
+    #[test]
+    fn explain_is_known_behind_comments() {
+        for (sql, expected) in [
+            ("explain select 1", true),
+            ("-- x\nEXPLAIN (ANALYZE) SELECT 1", true),
+            ("select explain", false),
+        ] {
+            assert_eq!(explains(sql), expected, "{sql}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! of types that DataFusion takes for texts.
 
 use crate::time_literal;
-use crate::walk::{Part, expressions_mut, walk_mut};
+use crate::walk::{Part, checked, done, expressions_mut, taken, walk_mut};
 use hypostyle_types::Result;
 use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, TypedString, Value, VisitorMut};
 use std::ops::ControlFlow;
@@ -15,9 +15,7 @@ pub const SIGNS: [&str; 4] = ["BYTEA", "JSON", "JSONB", "UUID"];
 /// Those of [`time_literal::rewrite`].
 pub fn rewrite<P: Part>(statement: &mut P) -> Result<()> {
     let visited = expressions_mut(statement, &mut |expr| {
-        if let Err(error) = time_literal::rewrite(expr) {
-            return ControlFlow::Break(error);
-        }
+        done(time_literal::rewrite(expr))?;
         let (data_type, text) = match &*expr {
             Expr::Cast { data_type, expr, .. } => match expr.as_ref() {
                 Expr::Value(value) => (data_type, &value.value),
@@ -39,10 +37,7 @@ pub fn rewrite<P: Part>(statement: &mut P) -> Result<()> {
         ControlFlow::Continue(())
     });
     let _done = walk_mut(statement, &mut NullsOfTypes);
-    match visited {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(visited)
 }
 
 /// Gives NULLs of VALUES the type that another row casts to, where that is UUID or JSON: DataFusion
@@ -92,7 +87,7 @@ fn with_type(value: &mut Expr, data_type: &DataType) {
     if matches!(value, Expr::Value(of) if is_untyped(&of.value)) {
         *value = Expr::Cast {
             kind: CastKind::Cast,
-            expr: Box::new(std::mem::replace(value, Expr::value(Value::Null))),
+            expr: Box::new(taken(value)),
             data_type: data_type.clone(),
             array: false,
             format: None,

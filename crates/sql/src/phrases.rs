@@ -1,7 +1,8 @@
 //! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
 //! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, `* LIKE 'x%'` for
-//! columns by their names, and a number of rows in parentheses behind FETCH FIRST.
+//! columns by their names, a number of rows in parentheses behind FETCH FIRST, and kinds of FOR UPDATE.
 
+use crate::replaced_tokens::{blank, replace};
 use crate::{frame_exclusion, time_literal};
 use sqlparser::tokenizer::Token;
 
@@ -50,6 +51,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         of_intervals,
         of_frames,
         plain_fetch(&mut tokens),
+        plain_locks(&mut tokens),
         whole_tables(&mut tokens),
         named_columns(&mut tokens),
         selects(&mut tokens),
@@ -100,10 +102,6 @@ fn word(text: &str) -> Token {
     Token::make_word(text, None)
 }
 
-fn blank() -> Token {
-    Token::Whitespace(sqlparser::tokenizer::Whitespace::Space)
-}
-
 /// Returns `FETCH FIRST (n) ROWS ONLY` without the parentheses.
 fn plain_fetch(tokens: &mut [Token]) -> bool {
     let mut changed = false;
@@ -126,17 +124,61 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
     changed
 }
 
+/// Returns `FOR NO KEY UPDATE` and `FOR KEY SHARE` as `FOR UPDATE` and `FOR SHARE`, since rows are not locked
+/// by their keys, and `FOR UPDATE OF a, b` as two clauses.
+fn plain_locks(tokens: &mut Vec<Token>) -> bool {
+    let mut written = Vec::new();
+    for place in 0..tokens.len() {
+        if !is_word(tokens.get(place), &["FOR"]) {
+            continue;
+        }
+        let no = word_behind(tokens, place, &["NO"]);
+        let key = word_behind(tokens, no.unwrap_or(place), &["KEY"]);
+        let kind = match (no, key) {
+            (Some(_), Some(key)) => word_behind(tokens, key, &["UPDATE"]),
+            (None, Some(key)) => word_behind(tokens, key, &["SHARE"]),
+            (None, None) => word_behind(tokens, place, &["UPDATE", "SHARE"]),
+            (Some(_), None) => None,
+        };
+        let Some(kind) = kind else { continue };
+        let of = word_behind(tokens, kind, &["OF"]);
+        let commas = of.map_or_else(Vec::new, |of| commas_between_names(tokens, of));
+        let clause = [word("FOR"), blank(), tokens[kind].clone(), blank(), word("OF")];
+        let clause = || std::iter::once(blank()).chain(clause.clone()).collect();
+        written.extend(commas.into_iter().map(|comma| (comma..comma + 1, clause())));
+        written.extend([no, key].into_iter().flatten().map(|extra| (extra..extra + 1, vec![blank()])));
+    }
+    replace(tokens, written)
+}
+
+/// Returns the place of the next token behind a place, if it is one of some words.
+fn word_behind(tokens: &[Token], place: usize, words: &[&str]) -> Option<usize> {
+    next(tokens, place).filter(|found| is_word(tokens.get(*found), words))
+}
+
+/// Returns the places of the commas in a list of names behind a place.
+fn commas_between_names(tokens: &[Token], place: usize) -> Vec<usize> {
+    let mut commas = Vec::new();
+    let mut at = next(tokens, place);
+    while let Some(name) = at.filter(|name| matches!(tokens[*name], Token::Word(_))) {
+        at = next(tokens, name).and_then(|end| match tokens[end] {
+            Token::Period => next(tokens, end),
+            Token::Comma => {
+                commas.push(end);
+                next(tokens, end)
+            }
+            _ => None,
+        });
+    }
+    commas
+}
+
 /// Returns `TABLE t` as `SELECT * FROM t`, which it means (ISO/IEC 9075-2, 7.17).
 fn whole_tables(tokens: &mut Vec<Token>) -> bool {
-    let mut changed = false;
-    for place in (0..tokens.len()).rev() {
-        if is_whole_table(tokens, place) {
-            let select = [word("SELECT"), blank(), Token::Mul, blank(), word("FROM")];
-            drop(tokens.splice(place..=place, select));
-            changed = true;
-        }
-    }
-    changed
+    let select = || vec![word("SELECT"), blank(), Token::Mul, blank(), word("FROM")];
+    let places = (0..tokens.len()).filter(|place| is_whole_table(tokens, *place));
+    let selects = places.map(|place| (place..place + 1, select())).collect();
+    replace(tokens, selects)
 }
 
 /// Says whether the TABLE at a place is a query: it begins the statement, or stands where a query may,
@@ -188,15 +230,14 @@ fn ends_with_name(tokens: &[Token], place: usize) -> bool {
 /// Returns `* LIKE 'x%'`, `* NOT GLOB 'x*'` and the like in a SELECT list, and `COLUMNS(c -> c LIKE 'x%')`,
 /// as COLUMNS(…) of the regular expression (DuckDB).
 fn named_columns(tokens: &mut Vec<Token>) -> bool {
-    let mut changed = false;
-    for place in (0..tokens.len()).rev() {
+    let mut calls = Vec::new();
+    for place in 0..tokens.len() {
         if let Some((last, pattern)) = pattern_of_names(tokens, place) {
             let call = [word("COLUMNS"), Token::LParen].into_iter().chain(pattern).chain([Token::RParen]);
-            drop(tokens.splice(place..=last, call));
-            changed = true;
+            calls.push((place..last + 1, call.collect()));
         }
     }
-    changed
+    replace(tokens, calls)
 }
 
 /// Returns the last token of what says by a pattern which columns are meant, from a place on, and what
@@ -272,14 +313,10 @@ fn of_letters(pattern: &str, (any, one): (char, char)) -> String {
 
 /// Returns `FROM t WHERE …` with SELECT * before it. Alone, or before a SELECT, the parser knows FROM.
 fn selects(tokens: &mut Vec<Token>) -> bool {
-    let mut changed = false;
-    for place in (0..tokens.len()).rev() {
-        if begins_with_from(tokens, place) && filters_alone(&tokens[place..]) {
-            drop(tokens.splice(place..place, [word("SELECT"), blank(), Token::Mul, blank()]));
-            changed = true;
-        }
-    }
-    changed
+    let select = || vec![word("SELECT"), blank(), Token::Mul, blank()];
+    let begins = |place: &usize| begins_with_from(tokens, *place) && filters_alone(&tokens[*place..]);
+    let selects = (0..tokens.len()).filter(begins).map(|place| (place..place, select())).collect();
+    replace(tokens, selects)
 }
 
 /// Says whether the FROM at a place is the first word of a query.
@@ -295,7 +332,8 @@ fn begins_with_from(tokens: &[Token], place: usize) -> bool {
 fn filters_alone(tokens: &[Token]) -> bool {
     let mut depth = 0_usize;
     let mut has_filter = false;
-    for token in tokens {
+    let mut previous = None;
+    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
             Token::RParen | Token::RBracket | Token::RBrace => match depth.checked_sub(1) {
@@ -305,9 +343,12 @@ fn filters_alone(tokens: &[Token]) -> bool {
             _ if depth > 0 => {}
             token if is_word(Some(token), &["SELECT"]) => return false,
             token if is_word(Some(token), &["UNION", "INTERSECT", "EXCEPT"]) => break,
+            // Another query begins.
+            token if is_word(Some(token), &["FROM"]) && is_word(previous, &["AS"]) => break,
             token if is_word(Some(token), &["WHERE"]) => has_filter = true,
             _ => {}
         }
+        previous = Some(token);
     }
     has_filter
 }
@@ -315,60 +356,61 @@ fn filters_alone(tokens: &[Token]) -> bool {
 /// Leaves out EXCLUDE NO OTHERS, which is what a frame without it means, and puts a mark among the keys of
 /// the window in the place of other rows that are left out.
 fn marked_exclusions(tokens: &mut Vec<Token>) -> bool {
-    let (mut changed, mut marks) = (false, Vec::new());
-    for place in 0..tokens.len() {
-        if is_word(tokens.get(place), &["EXCLUDE"])
-            && let Some((first, last)) = exclusion(tokens, place)
-            && let Some((unit, is_ordered)) = unit_of_frame(tokens, place)
-        {
-            let mark = match &tokens[first] {
-                Token::Word(word) => frame_exclusion::mark(&word.value),
-                _ => None,
-            };
-            tokens[place..=last].fill(blank());
-            if let Some(mark) = mark {
-                let before = match is_ordered {
-                    true => vec![Token::Comma],
-                    false => vec![word("ORDER"), blank(), word("BY"), blank()],
-                };
-                marks.push((unit, before.into_iter().chain([mark, blank()])));
+    let mut around: Vec<Window> = Vec::new();
+    let mut marks = Vec::new();
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::LParen | Token::LBracket | Token::LBrace => around.push(Window::default()),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                around.pop();
             }
-            changed = true;
-        }
-    }
-    // All at once: each would move what is behind it.
-    marks.sort_by_key(|(unit, _)| *unit);
-    let mut marks = marks.into_iter().peekable();
-    if marks.peek().is_some() {
-        for (place, token) in std::mem::take(tokens).into_iter().enumerate() {
-            if let Some((_, mark)) = marks.next_if(|(unit, _)| *unit == place) {
-                tokens.extend(mark);
-            }
-            tokens.push(token);
-        }
-    }
-    changed
-}
-
-/// Returns where the frame of a window begins that ends at a place, and whether the window has ORDER BY.
-fn unit_of_frame(tokens: &[Token], place: usize) -> Option<(usize, bool)> {
-    let (mut depth, mut unit, mut is_ordered) = (0_usize, None, false);
-    for at in (0..place).rev() {
-        match &tokens[at] {
-            Token::RParen | Token::RBracket | Token::RBrace => depth += 1,
-            Token::LParen | Token::LBracket | Token::LBrace => match depth.checked_sub(1) {
-                Some(outer) => depth = outer,
-                None => return unit.map(|unit| (unit, is_ordered)),
-            },
-            _ if depth > 0 => {}
-            token if unit.is_none() && is_word(Some(token), &["ROWS", "RANGE", "GROUPS"]) => unit = Some(at),
-            token if unit.is_some() && is_word(Some(token), &["ORDER"]) => {
-                is_ordered |= next(tokens, at).is_some_and(|by| is_word(tokens.get(by), &["BY"]));
+            Token::Word(_) => {
+                let Some(window) = around.last_mut() else { continue };
+                window.read(tokens, place);
+                if is_word(Some(token), &["EXCLUDE"])
+                    && let Some((first, last)) = exclusion(tokens, place)
+                    && let Some((frame, is_ordered)) = window.frame
+                {
+                    marks.push((place..last + 1, vec![blank()]));
+                    let mark = match &tokens[first] {
+                        Token::Word(word) => frame_exclusion::mark(&word.value),
+                        _ => None,
+                    };
+                    let before = match is_ordered {
+                        true => vec![Token::Comma],
+                        false => vec![word("ORDER"), blank(), word("BY"), blank()],
+                    };
+                    marks.extend(mark.map(|mark| {
+                        (frame..frame, before.into_iter().chain([mark, blank()]).collect::<Vec<_>>())
+                    }));
+                }
             }
             _ => {}
         }
     }
-    None
+    replace(tokens, marks)
+}
+
+/// What has been read within brackets, which may be a window.
+#[derive(Default)]
+struct Window {
+    is_ordered: bool,
+    /// Where its frame begins, and whether ORDER BY is before that.
+    frame: Option<(usize, bool)>,
+}
+
+impl Window {
+    fn read(&mut self, tokens: &[Token], place: usize) {
+        match tokens.get(place) {
+            word if is_word(word, &["ROWS", "RANGE", "GROUPS"]) => {
+                self.frame = Some((place, self.is_ordered));
+            }
+            word if is_word(word, &["ORDER"]) => {
+                self.is_ordered |= next(tokens, place).is_some_and(|by| is_word(tokens.get(by), &["BY"]));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Returns the first and the last word behind an EXCLUDE that ends a window frame; `None` for that of
@@ -419,19 +461,14 @@ fn lambdas(tokens: &mut Vec<Token>) -> bool {
             _ => {}
         }
     }
-    let mut written = Vec::with_capacity(tokens.len() + found.len() * 2);
-    let mut rest = 0;
-    for (start, arrow) in &found {
-        written.extend_from_slice(&tokens[rest..*start]);
-        written.extend([word("lambda"), blank()]);
-        let names = tokens[*start..*arrow].iter();
-        written.extend(names.filter(|token| !matches!(token, Token::LParen | Token::RParen)).cloned());
-        written.push(Token::Colon);
-        rest = arrow + 1;
-    }
-    written.extend_from_slice(&tokens[rest..]);
-    *tokens = written;
-    !found.is_empty()
+    let lambda = |(start, arrow): (usize, usize)| {
+        let names = tokens[start..arrow].iter();
+        let names = names.filter(|token| !matches!(token, Token::LParen | Token::RParen)).cloned();
+        let written = [word("lambda"), blank()].into_iter().chain(names).chain([Token::Colon]);
+        (start..arrow + 1, written.collect())
+    };
+    let lambdas = found.into_iter().map(lambda).collect();
+    replace(tokens, lambdas)
 }
 
 /// Returns where the parameters begin that end at a place.
@@ -506,8 +543,8 @@ fn comprehension(inside: &[Token]) -> Option<Vec<Token>> {
 
 #[cfg(test)]
 mod tests {
-    use super::known;
-    use crate::parse::tokens_of;
+    use super::{is_word, known};
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn phrases_are_written_in_others() {
@@ -577,6 +614,39 @@ mod tests {
             "substring(a from 1 for 2)",
             "fetch first 2 rows only",
         ] {
+            assert!(known(&tokens_of(text)).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn many_phrases_are_written_at_once() {
+        let items = "* like 'a%', (table t), (from t where a), list_transform(l, x -> x), ".repeat(25_000);
+        let found = known(&tokens_of(&format!("select {items}1"))).unwrap();
+        let count = |word: &str| found.iter().filter(|&token| is_word(Some(token), &[word])).count();
+        assert_eq!(["COLUMNS", "SELECT", "lambda"].map(count), [25_000, 50_001, 25_000]);
+        let frames = "sum(a) over (rows 1 preceding exclude ties), ".repeat(25_000);
+        let found = known(&tokens_of(&format!("select {frames}1"))).unwrap();
+        assert_eq!(found.iter().filter(|&token| is_word(Some(token), &["ORDER"])).count(), 25_000);
+        for text in ["1 as from, ", "row exclude ties ) "] {
+            assert!(known(&tokens_of(&format!("select [{}1]", text.repeat(100_000)))).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_locks_are_those_that_are_known() {
+        let plain = |text: &str| text.split_whitespace().collect::<String>();
+        for (text, shown) in [
+            ("from t for no key update", "from t for update"),
+            ("from t for key share skip locked", "from t for share skip locked"),
+            (
+                "from t, s.u for no key update of t, u nowait",
+                "from t, s.u for update of t FOR update OF u nowait",
+            ),
+        ] {
+            let found: String = known(&tokens_of(text)).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(plain(&found), plain(shown), "{found}");
+        }
+        for text in ["from t for update of t nowait", "select 1 for no reason"] {
             assert!(known(&tokens_of(text)).is_none(), "{text}");
         }
     }

@@ -7,7 +7,7 @@
 use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
-use crate::walk::{Part, expressions, parts_of, walk_mut};
+use crate::walk::{Part, checked, expressions, parts_of, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -40,10 +40,7 @@ const LEVELS_MAX: usize = 32;
 /// `Unsupported` for the forms of other systems; `InvalidInput` (54011) for too many columns; `Syntax`
 /// (54001) for too many of them behind each other.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    match walk_mut(part, &mut Pivots { depth: 0 }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk_mut(part, &mut Pivots { depth: 0 }))
 }
 
 struct Pivots {

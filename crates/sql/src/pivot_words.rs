@@ -238,7 +238,7 @@ fn grouped(tokens: &[Token], place: usize) -> Option<(Vec<Token>, usize)> {
 #[cfg(test)]
 mod tests {
     use super::known;
-    use crate::parse::tokens_of;
+    use crate::tokenized::tokens_of;
 
     fn plain(text: &str) -> String {
         text.split_whitespace().collect::<Vec<_>>().join(" ")

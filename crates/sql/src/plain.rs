@@ -135,30 +135,29 @@ pub fn relations_in(relation: &TableFactor) -> Vec<&TableFactor> {
     }
 }
 
+/// The alias of a relation, as `as_ref` or `as_mut` gives it.
+macro_rules! alias_of {
+    ($relation:expr, $given:ident) => {
+        match $relation {
+            TableFactor::Table { alias, .. }
+            | TableFactor::Derived { alias, .. }
+            | TableFactor::TableFunction { alias, .. }
+            | TableFactor::Function { alias, .. }
+            | TableFactor::UNNEST { alias, .. }
+            | TableFactor::NestedJoin { alias, .. } => alias.$given(),
+            _ => None,
+        }
+    };
+}
+
 /// Returns the alias of a relation.
 pub fn alias_of(relation: &TableFactor) -> Option<&TableAlias> {
-    match relation {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
-        _ => None,
-    }
+    alias_of!(relation, as_ref)
 }
 
 /// Returns the alias of a relation, to be changed.
 pub fn alias_of_mut(relation: &mut TableFactor) -> Option<&mut TableAlias> {
-    match relation {
-        TableFactor::Table { alias, .. }
-        | TableFactor::Derived { alias, .. }
-        | TableFactor::TableFunction { alias, .. }
-        | TableFactor::Function { alias, .. }
-        | TableFactor::UNNEST { alias, .. }
-        | TableFactor::NestedJoin { alias, .. } => alias.as_mut(),
-        _ => None,
-    }
+    alias_of!(relation, as_mut)
 }
 
 /// Says whether VALUES are within a query, besides those that it is.

@@ -6,7 +6,7 @@
 //! quotation mark behind a backslash, or behind another, for one that is escaped already.
 
 use crate::operators::{IS, of_binary, of_expression, of_unary};
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, taken, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     BinaryOperator, CastKind, DollarQuotedString, Expr, Ident, Query, Select, SelectItem, UnaryOperator,
@@ -141,7 +141,7 @@ pub(crate) fn close(operand: &mut Expr, level: u8) {
 }
 
 fn enclose(operand: &mut Expr) {
-    let inner = std::mem::replace(operand, Expr::Value(Value::Null.into()));
+    let inner = taken(operand);
     *operand = Expr::Nested(Box::new(inner));
 }
 

@@ -1,7 +1,7 @@
 //! Whatever is printed is read as the same tree: of all statements of tests/sql, and of random ones.
 
 use crate::parse::{Extension, parse, parse_as_written, parse_stored};
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, taken, walk_mut};
 use datafusion_sql::parser::Statement as DfStatement;
 use sqlparser::ast::{
     BinaryOperator, ColumnOption, CreateTable, Expr, Query, Statement, TableConstraint, UnaryOperator, Value,
@@ -72,7 +72,7 @@ impl VisitorMut for Plain {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        *expr = match std::mem::replace(expr, Expr::Value(Value::Null.into())) {
+        *expr = match taken(expr) {
             Expr::Nested(inner) => *inner,
             Expr::Value(ValueWithSpan { value: Value::Number(number, long), .. })
                 if number.starts_with('-') =>

@@ -7,9 +7,10 @@ use crate::call::call;
 use crate::identifier::fold;
 use crate::plain::{alias_of, relations_in, relations_of};
 use crate::walk::{Part, walk_mut};
+use crate::with_names::{KnowsWith, WithNames};
 use sqlparser::ast::{
     Delete, Expr, FromTable, Ident, Merge, Query, Select, SetExpr, Statement, TableFactor, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Value, VisitorMut, With,
+    TableWithJoins, Update, UpdateTableFromKind, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -22,7 +23,7 @@ const SYSTEM: &str = "pg_catalog";
 /// Writes such names as the fields that they are. Says whether it was asked what names mean.
 pub fn rewrite(part: &mut (impl Part + ?Sized), full_name: FullName) -> bool {
     let mut names =
-        Qualifiers { full_name, scopes: Vec::new(), known: Vec::new(), taken: Vec::new(), has_asked: false };
+        Qualifiers { full_name, scopes: Vec::new(), with: WithNames::default(), has_asked: false };
     let _done = walk_mut(part, &mut names);
     names.has_asked
 }
@@ -38,10 +39,7 @@ struct Qualifiers<'a> {
     full_name: FullName<'a>,
     /// The relations of each query around.
     scopes: Vec<Vec<Relation>>,
-    /// Names of WITH that can be read, of each query around.
-    known: Vec<Vec<String>>,
-    /// Their definitions, until the ends of the queries.
-    taken: Vec<Option<With>>,
+    with: WithNames,
     has_asked: bool,
 }
 
@@ -93,7 +91,7 @@ impl Qualifiers<'_> {
             TableFactor::Table { name, alias: None, args: None, .. } => {
                 let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
                 let name = parts.last().cloned()?;
-                let is_of_with = parts.len() == 1 && self.known.iter().flatten().any(|known| *known == name);
+                let is_of_with = parts.len() == 1 && self.with.has(&name);
                 Some(Relation { name, table: (!is_of_with).then_some(parts) })
             }
             other => alias_of(other).map(|alias| Relation { name: fold(&alias.name), table: None }),
@@ -131,6 +129,12 @@ impl Qualifiers<'_> {
     }
 }
 
+impl KnowsWith for Qualifiers<'_> {
+    fn with_names(&mut self) -> &mut WithNames {
+        &mut self.with
+    }
+}
+
 impl VisitorMut for Qualifiers<'_> {
     type Break = ();
 
@@ -146,19 +150,7 @@ impl VisitorMut for Qualifiers<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let mut with = query.with.take();
-        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
-        let tables = || with.iter().flat_map(|with| &with.cte_tables).map(|table| fold(&table.alias.name));
-        let names: Vec<String> = tables().collect();
-        self.known.push(if is_recursive { names.clone() } else { Vec::new() });
-        // A query can read the names that are defined before its own.
-        for (table, name) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(names) {
-            walk_mut(&mut table.query, self)?;
-            if let Some(known) = self.known.last_mut().filter(|_| !is_recursive) {
-                known.push(name);
-            }
-        }
-        self.taken.push(with);
+        self.enter(query)?;
         // ORDER BY is outside of the SELECT.
         let scope = match query.body.as_ref() {
             SetExpr::Select(select) => self.scope(&select.from),
@@ -170,8 +162,7 @@ impl VisitorMut for Qualifiers<'_> {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.scopes.pop();
-        self.known.pop();
-        query.with = self.taken.pop().flatten();
+        self.leave(query);
         ControlFlow::Continue(())
     }
 

@@ -2,9 +2,10 @@
 
 use crate::identifier::fold;
 use crate::walk::walk_mut;
+use crate::with_names::{KnowsWith, WithNames};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, Ident, ObjectName, Query, TableAlias, TableFactor, TableFunctionArgs,
-    Value, VisitorMut, With,
+    Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -14,7 +15,7 @@ pub fn without_schema(query: &mut Query, each: &mut dyn FnMut(&mut ObjectName)) 
         each(name);
         None
     };
-    let _done = walk_mut(query, &mut Relations { each: &mut each, known: Vec::new(), taken: Vec::new() });
+    let _done = walk_mut(query, &mut Relations { each: &mut each, with: WithNames::default() });
 }
 
 /// Has a query call a function of one text in the place of some relations that it names without a schema;
@@ -27,7 +28,7 @@ pub fn called_with_names(query: &mut Query, function: &dyn Fn(&str) -> Option<&'
         let args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(text))];
         Some(TableFunctionArgs { args, settings: None })
     };
-    let _done = walk_mut(query, &mut Relations { each: &mut each, known: Vec::new(), taken: Vec::new() });
+    let _done = walk_mut(query, &mut Relations { each: &mut each, with: WithNames::default() });
 }
 
 /// Changes the name of a relation; it may return the arguments of a function that it is then.
@@ -35,35 +36,24 @@ type Each<'a> = &'a mut dyn FnMut(&mut ObjectName) -> Option<TableFunctionArgs>;
 
 struct Relations<'a> {
     each: Each<'a>,
-    /// Names of WITH that can be read, of each query around.
-    known: Vec<Vec<String>>,
-    /// Their definitions, until the ends of the queries.
-    taken: Vec<Option<With>>,
+    with: WithNames,
+}
+
+impl KnowsWith for Relations<'_> {
+    fn with_names(&mut self) -> &mut WithNames {
+        &mut self.with
+    }
 }
 
 impl VisitorMut for Relations<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let mut with = query.with.take();
-        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
-        let tables = || with.iter().flat_map(|with| &with.cte_tables).map(|table| fold(&table.alias.name));
-        let names: Vec<String> = tables().collect();
-        self.known.push(if is_recursive { names.clone() } else { Vec::new() });
-        // A query can read the names that are defined before its own.
-        for (table, name) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(names) {
-            walk_mut(&mut table.query, self)?;
-            if let Some(known) = self.known.last_mut().filter(|_| !is_recursive) {
-                known.push(name);
-            }
-        }
-        self.taken.push(with);
-        ControlFlow::Continue(())
+        self.enter(query)
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        query.with = self.taken.pop().flatten();
-        self.known.pop();
+        self.leave(query);
         ControlFlow::Continue(())
     }
 
@@ -71,7 +61,7 @@ impl VisitorMut for Relations<'_> {
         if let TableFactor::Table { name, alias, args: args @ None, .. } = factor
             && let [part] = name.0.as_slice()
             && let Some(called) = part.as_ident().cloned()
-            && !self.known.iter().flatten().any(|known| *known == fold(&called))
+            && !self.with.has(&fold(&called))
         {
             let before = name.clone();
             *args = (self.each)(name);

@@ -6,7 +6,7 @@
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
 use crate::refused::check_columns;
-use crate::walk::{Part, expressions, walk_mut};
+use crate::walk::{self, Part, expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
@@ -28,10 +28,7 @@ pub fn rewrite(statement: &mut Statement) -> Result<()> {
     if !has_rows(statement) {
         return Ok(());
     }
-    match walk_mut(statement, &mut Rows) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    walk::checked(walk_mut(statement, &mut Rows))
 }
 
 fn has_rows(node: &impl Part) -> bool {

@@ -2,8 +2,9 @@
 //! the parser's TABLESAMPLE. And LIMIT with a percentage, as a call of a function.
 
 use crate::phrases::{before, is_word, next};
+use crate::replaced_tokens::{blank, replace};
 use hypostyle_types::{Error, Result};
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::Token;
 
 /// The function that stands for so many percent of the rows in LIMIT.
 pub const PERCENT_OF_ROWS: &str = "percent_of_rows";
@@ -35,32 +36,29 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
     if !has(&["TABLESAMPLE", "SAMPLE"]) && !may_have_shares() {
         return Ok(None);
     }
-    let mut known = tokens.to_vec();
-    let mut changed = false;
-    for place in (0..tokens.len()).rev() {
-        if is_word(known.get(place), &["TABLESAMPLE"]) {
-            if let Some((sample, last)) = sample(&known, place)
-                && !is_alike(&known[place..=last], &sample)
+    let mut written = Vec::new();
+    for (place, token) in tokens.iter().enumerate() {
+        if is_word(Some(token), &["TABLESAMPLE"]) {
+            if let Some((sample, last)) = sample(tokens, place)
+                && !is_alike(&tokens[place..=last], &sample)
             {
-                drop(known.splice(place..=last, with_blanks(sample)));
-                changed = true;
+                written.push((place..last + 1, with_blanks(sample)));
             }
-        } else if is_word(known.get(place), &["LIMIT"])
-            && let Some((rows, last)) = share(&known, place)
+        } else if is_word(Some(token), &["LIMIT"])
+            && let Some((rows, last)) = share(tokens, place)
         {
-            drop(known.splice(place + 1..=last, with_blanks(rows)));
-            changed = true;
-        } else if is_word(known.get(place), &["USING"])
-            && let Some(word) = next(&known, place).filter(|word| is_word(known.get(*word), &["SAMPLE"]))
-            && let Some((sample, last)) = sample(&known, word)
-            && let Some(end) = end_of_relation(&known, place)?
+            written.push((place + 1..last + 1, with_blanks(rows)));
+        } else if is_word(Some(token), &["USING"])
+            && let Some(word) = next(tokens, place).filter(|word| is_word(tokens.get(*word), &["SAMPLE"]))
+            && let Some((sample, last)) = sample(tokens, word)
+            && let Some(end) = end_of_relation(tokens, place)?
         {
-            known[place..=last].fill(Token::Whitespace(Whitespace::Space));
-            drop(known.splice(end..end, with_blanks(sample)));
-            changed = true;
+            written.push((place..last + 1, vec![blank()]));
+            written.push((end..end, with_blanks(sample)));
         }
     }
-    Ok(changed.then_some(known))
+    let mut known = tokens.to_vec();
+    Ok(replace(&mut known, written).then_some(known))
 }
 
 fn is_blank(token: &Token) -> bool {
@@ -73,9 +71,8 @@ fn is_alike(tokens: &[Token], others: &[Token]) -> bool {
     tokens.iter().filter(|token| !is_blank(token)).map(shown).eq(others.iter().map(shown))
 }
 
-fn with_blanks(sample: Vec<Token>) -> impl Iterator<Item = Token> {
-    let blank = || Token::Whitespace(Whitespace::Space);
-    std::iter::once(blank()).chain(sample.into_iter().flat_map(move |token| [token, blank()]))
+fn with_blanks(sample: Vec<Token>) -> Vec<Token> {
+    std::iter::once(blank()).chain(sample.into_iter().flat_map(|token| [token, blank()])).collect()
 }
 
 /// Reads the tokens of a sample, one after the other.
@@ -251,8 +248,8 @@ fn share(tokens: &[Token], limit: usize) -> Option<(Vec<Token>, usize)> {
 
 #[cfg(test)]
 mod tests {
-    use super::known;
-    use crate::parse::tokens_of;
+    use super::{PERCENT_OF_ROWS, is_word, known};
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn samples_are_written_as_the_parser_knows_them() {
@@ -314,5 +311,13 @@ mod tests {
         ] {
             assert!(known(&tokens_of(text)).is_ok_and(|found| found.is_none()), "{text}");
         }
+    }
+
+    #[test]
+    fn many_samples_are_written_at_once() {
+        let items = "(from t using sample 10%), (from t limit 10%), ".repeat(50_000);
+        let found = known(&tokens_of(&format!("select {items}1"))).unwrap().unwrap();
+        let shares = found.iter().filter(|&token| is_word(Some(token), &["TABLESAMPLE", PERCENT_OF_ROWS]));
+        assert_eq!(shares.count(), 100_000);
     }
 }

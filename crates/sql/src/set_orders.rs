@@ -3,7 +3,7 @@
 
 use crate::identifier::fold;
 use crate::names::names_given;
-use crate::walk::{expressions, walk, walk_mut};
+use crate::walk::{checked, expressions, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, Ident, OrderByKind, Query, SelectItem, SetExpr, SetQuantifier, Statement, Values, Visitor,
@@ -51,10 +51,7 @@ fn has_no_clauses(query: &Query) -> bool {
 /// # Errors
 /// `UnknownName` for a name that is none of the result's: 42P01 with a table before it, or else 42703.
 pub fn check(statement: &Statement) -> Result<()> {
-    match walk(statement, &mut Orders) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    checked(walk(statement, &mut Orders))
 }
 
 struct Orders;

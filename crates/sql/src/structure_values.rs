@@ -3,7 +3,7 @@
 //! ({'a': 1}::STRUCT(a INT)), ({'b': 2}::STRUCT(b INT))`. The planner wants one type.
 
 use crate::identifier::fold;
-use crate::walk::walk_mut;
+use crate::walk::{taken, walk_mut};
 use sqlparser::ast::{
     CastKind, DataType, DictionaryField, Expr, Ident, Query, SetExpr, Statement, StructField, Value, Values,
     VisitorMut,
@@ -130,7 +130,7 @@ fn complete_casts(casts: Vec<&mut Expr>) {
         let in_own = |field: &StructField| own.iter().find(|own| name_of(own) == name_of(field)).cloned();
         let fields = all.iter().map(|field| in_own(field).unwrap_or_else(|| field.clone())).collect();
         let data_type = DataType::Struct(fields, *brackets);
-        let expr = Box::new(std::mem::replace(cast, Expr::Value(Value::Null.into())));
+        let expr = Box::new(taken(cast));
         *cast = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
     }
 }

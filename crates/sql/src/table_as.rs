@@ -108,7 +108,7 @@ fn clause(tokens: &[Token], begin: usize) -> (usize, Option<bool>) {
 #[cfg(test)]
 mod tests {
     use super::known;
-    use crate::parse::tokens_of;
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn names_and_data_are_written_as_a_query() {

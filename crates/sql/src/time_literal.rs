@@ -4,10 +4,12 @@
 
 use crate::call::call;
 use crate::interval_text::{Fields, Last, in_words, is_unit, read_with, read_within};
+use crate::replaced_tokens::{blank, replace};
+use crate::walk::taken;
 use arrow::datatypes::IntervalMonthDayNano;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{BinaryOperator, CastKind, DataType, Expr, Interval, UnaryOperator, Value};
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::Token;
 
 /// Words of a statement that may have such texts.
 pub const SIGNS: [&str; 6] = ["INTERVAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME"];
@@ -21,7 +23,7 @@ pub fn rewrite(expr: &mut Expr) -> Result<()> {
         Expr::Interval(interval) => as_read(interval),
         // DataFusion would put the sign in front of the text, of which it is the first number's.
         Expr::UnaryOp { op: UnaryOperator::Minus, expr: of } if matches!(of.as_ref(), Expr::Interval(_)) => {
-            let interval = std::mem::replace(of.as_mut(), Expr::value(Value::Null));
+            let interval = taken(of);
             match constant(&interval) {
                 Some((text, read)) => *expr = Expr::Interval(literal(negative(read, text)?)),
                 None => **of = Expr::Nested(Box::new(interval)),
@@ -213,8 +215,8 @@ fn moment_of_word(text: &str) -> Option<Expr> {
 /// window frame, where DataFusion knows texts alone. Says whether there were some.
 pub fn known(tokens: &mut Vec<Token>) -> bool {
     let is_blank = |token: &Token| matches!(token, Token::Whitespace(_));
-    let mut changed = false;
-    for place in (0..tokens.len()).rev() {
+    let mut meant = Vec::new();
+    for place in 0..tokens.len() {
         if !matches!(&tokens[place], Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("INTERVAL"))
         {
             continue;
@@ -229,31 +231,24 @@ pub fn known(tokens: &mut Vec<Token>) -> bool {
                     && (!is_known_unit(&unit.value) || ends_bound(others)) =>
             {
                 let text = format!("{number} {}", unit.value);
-                drop(tokens.splice(place + 1..=behind[1], [blank(), Token::SingleQuotedString(text)]));
-                changed = true;
+                meant.push((place + 1..behind[1] + 1, vec![blank(), Token::SingleQuotedString(text)]));
             }
             [Token::LParen, Token::Number(number, _), Token::RParen, Token::Word(unit)]
                 if unit.quote_style.is_none() && is_unit(&unit.value) =>
             {
                 let text = format!("{number} {}", unit.value);
-                drop(tokens.splice(place + 1..=behind[3], [blank(), Token::SingleQuotedString(text)]));
-                changed = true;
+                meant.push((place + 1..behind[3] + 1, vec![blank(), Token::SingleQuotedString(text)]));
             }
             [Token::LParen, Token::Number(digits, long), Token::RParen, Token::SingleQuotedString(text)] => {
                 let (text, digits) = (text.clone(), Token::Number(digits.clone(), *long));
                 let (second, text) = (Token::make_word("SECOND", None), Token::SingleQuotedString(text));
-                let meant = [blank(), text, blank(), second, Token::LParen, digits, Token::RParen];
-                drop(tokens.splice(place + 1..=behind[3], meant));
-                changed = true;
+                let written = vec![blank(), text, blank(), second, Token::LParen, digits, Token::RParen];
+                meant.push((place + 1..behind[3] + 1, written));
             }
             _ => {}
         }
     }
-    changed
-}
-
-fn blank() -> Token {
-    Token::Whitespace(Whitespace::Space)
+    replace(tokens, meant)
 }
 
 /// Says whether tokens begin with the word that ends a bound of a window frame.
@@ -283,8 +278,8 @@ fn is_known_unit(unit: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::known;
-    use crate::parse::tokens_of;
+    use super::{Token, known};
+    use crate::tokenized::tokens_of;
 
     #[test]
     fn units_that_the_parser_does_not_know_are_in_the_text() {
@@ -302,5 +297,13 @@ mod tests {
             assert_eq!(tokens.iter().map(ToString::to_string).collect::<String>(), meant);
             assert_eq!(changed, written != meant);
         }
+    }
+
+    #[test]
+    fn many_units_are_written_at_once() {
+        let mut tokens = tokens_of(&format!("SELECT {}0", "INTERVAL 3 decades, ".repeat(100_000)));
+        assert!(known(&mut tokens));
+        let texts = tokens.iter().filter(|token| matches!(token, Token::SingleQuotedString(_)));
+        assert_eq!(texts.count(), 100_000);
     }
 }

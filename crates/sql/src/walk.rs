@@ -7,7 +7,7 @@ use sqlparser::ast::{
     AlterTableOperation, Array, Assignment, Cte, Distinct, Expr, Function, FunctionArg, FunctionArguments,
     Insert, MergeClause, NamedWindowDefinition, ObjectName, OnInsert, OrderBy, OrderByExpr, Query, Select,
     SelectItem, SetExpr, Statement, TableFactor, TableFunctionArgs, TableWithJoins, UpdateTableFromKind,
-    ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
+    Value, ValueWithSpan, Visit, VisitMut, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -26,6 +26,24 @@ pub fn walk_mut<B>(
     let mut keeping = KeepingMut { visitor, broken: None };
     let _kept = part.walked_mut(&mut SharedMut(&mut keeping));
     keeping.broken.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+}
+
+/// Takes an expression from its place, where NULL is left.
+pub fn taken(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::value(Value::Null))
+}
+
+/// Says to a walk whether it goes on, which it does until something fails.
+pub fn done<E>(result: Result<(), E>) -> ControlFlow<E> {
+    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+/// Returns what a walk broke with as an error.
+///
+/// # Errors
+/// What it broke with.
+pub fn checked<E>(walked: ControlFlow<E>) -> Result<(), E> {
+    walked.break_value().map_or(Ok(()), Err)
 }
 
 /// Calls a function for each expression, before those within it.

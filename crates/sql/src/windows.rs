@@ -4,7 +4,7 @@
 use crate::frame_exclusion::{self, is_marked, take_mark};
 use crate::identifier::fold;
 use crate::time_literal;
-use crate::walk::{Part, walk, walk_mut};
+use crate::walk::{Part, checked, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Visitor,
@@ -19,13 +19,9 @@ use std::ops::ControlFlow;
 /// other one says; `InvalidInput` (22013) for a frame of a negative size; those of
 /// [`frame_exclusion::rewrite`].
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    if let ControlFlow::Break(error) = walk(part, &mut Frames) {
-        return Err(error);
-    }
-    match walk_mut(part, &mut Windows) {
-        ControlFlow::Continue(()) => frame_exclusion::rewrite(part),
-        ControlFlow::Break(error) => Err(error),
-    }
+    checked(walk(part, &mut Frames))?;
+    checked(walk_mut(part, &mut Windows))?;
+    frame_exclusion::rewrite(part)
 }
 
 /// Refuses frames whose bounds are on the wrong side: DataFusion would give them no rows.

@@ -10,6 +10,7 @@ use hypostyle_wire::{
 };
 use rustix::event::PollFlags;
 use rustls::Connection;
+use rustls::pki_types::CertificateDer;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -154,7 +155,12 @@ impl Transport {
 
     /// Returns the certificate that the peer has shown, as DER.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
-        self.tls.as_ref()?.peer_certificates()?.first().map(AsRef::as_ref)
+        self.peer_certificates()?.first().map(AsRef::as_ref)
+    }
+
+    /// Returns the certificates that the peer has shown: its own, and those that lead to an authority.
+    pub fn peer_certificates(&self) -> Option<&[CertificateDer<'static>]> {
+        self.tls.as_ref()?.peer_certificates()
     }
 
     /// Sets the largest length of a body that is accepted from now on.
@@ -521,6 +527,7 @@ fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut [u8]) -> Result<u
 
 fn tls_error(error: &rustls::Error) -> Error {
     let text = error.to_string();
+    // The error has a type of a library below, and its name in its text. Only advice hangs on it.
     let hint = match text.contains("CaUsedAsEndEntity") {
         true => {
             "; the certificate is one of an authority (CA:TRUE), which no server may show: sign one for the server with it, \

@@ -141,6 +141,16 @@ impl LogicalType {
         Self::Timestamp { unit: TimeUnit::Microsecond, time_zone: Some("UTC".into()) }
     }
 
+    /// Says whether values of the type are maps, or have maps within them.
+    pub fn has_map(&self) -> bool {
+        match self {
+            Self::Map { .. } => true,
+            Self::List { element } | Self::Array { element, .. } => element.has_map(),
+            Self::Struct { fields } => fields.iter().any(|field| field.logical_type.has_map()),
+            _ => false,
+        }
+    }
+
     /// Returns the type of a column that is created from data of this Arrow type.
     ///
     /// # Errors
@@ -422,6 +432,15 @@ mod tests {
         let nested = &examples()[21];
         assert_eq!(nested.to_string(), "STRUCT(a JSON, \"B b\" DATE[])");
         assert_eq!(LogicalType::timestamp_with_time_zone().to_string(), "TIMESTAMP WITH TIME ZONE");
+    }
+
+    #[test]
+    fn maps_are_found_within_others() {
+        let map = examples().pop().unwrap();
+        assert_eq!(examples().into_iter().filter(LogicalType::has_map).collect::<Vec<_>>(), [map.clone()]);
+        let list = LogicalType::List { element: Box::new(map) };
+        let fields = vec![StructField { name: "a".into(), logical_type: list }];
+        assert!(LogicalType::Struct { fields }.has_map());
     }
 
     #[test]

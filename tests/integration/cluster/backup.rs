@@ -7,6 +7,7 @@ use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::backup::Backup;
 use hypostyle::cluster::message::{Addressed, Request};
+use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::{Connection, Database, Error, ErrorKind, OpenOptions, Poll, Progress, Result};
 use hypostyle_node::RemotePeers;
@@ -410,4 +411,65 @@ fn nodes_that_are_served_are_backed_up() {
     let error = back_up(2).err().unwrap();
     assert!(error.message().starts_with("node \"n2\" at "), "{error}");
     assert!(!target(2).exists());
+}
+
+/// Serves the nodes of a backup, each of which is told where the others are, and nothing else is.
+fn served_elsewhere(backup: &Path) -> (Vec<Served>, Vec<Arc<Node>>) {
+    let serve = |number: usize| {
+        let database = Database::open(backup.join(format!("n{number}")), OpenOptions::default()).unwrap();
+        Served::new(Setup { users: Some(users()), database: Some(database), ..Setup::default() })
+    };
+    let served: Vec<Served> = (1..=NODES).map(serve).collect();
+    let place = |(number, served): (usize, &Served)| (format!("n{}", number + 1), served.tcp.to_string());
+    let places: Vec<(String, String)> = served.iter().enumerate().map(place).collect();
+    let join = |(served, (name, address)): (&Served, &(String, String))| {
+        let others = places.iter().filter(|(other, _)| other != name).cloned();
+        let peers = RemotePeers::new("node", Some("n".into()), None).found_at(others);
+        served.database.join_cluster(name, address, Arc::new(peers)).unwrap()
+    };
+    let nodes = served.iter().zip(&places).map(join).collect();
+    (served, nodes)
+}
+
+#[test]
+fn a_backup_is_restored_at_other_addresses_and_into_other_numbers_of_nodes() {
+    let directory = tempfile::tempdir().unwrap();
+    let backup = directory.path().join("backup");
+    let (made, members) = super::metrics::nodes(NODES);
+    let connection = made[0].database.connect().unwrap();
+    connection.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS").unwrap();
+    connection.execute("INSERT INTO t SELECT v FROM generate_series(1, 6000) AS r (v)").unwrap();
+    connection.execute(&format!("BACKUP CLUSTER TO '{}'", backup.display())).unwrap();
+    drop((connection, members, made));
+    let (mut served, nodes) = served_elsewhere(&backup);
+    let coordinator = served[0].database.connect().unwrap();
+    let check = |connection: &Connection| {
+        assert_eq!(sorted_rows(connection, "SELECT count(*), sum(k) FROM t").unwrap(), ["6000|18003000"]);
+    };
+    check(&coordinator);
+    for node in &nodes {
+        let (name, address) = (node.name(), node.address());
+        coordinator.execute(&format!("ALTER CLUSTER ADD NODE {name} ADDRESS '{address}'")).unwrap();
+    }
+    let mut addresses: Vec<&str> = nodes.iter().map(|node| node.address()).collect();
+    addresses.sort_unstable();
+    let fourth = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let (peers, address) = (RemotePeers::new("node", Some("n".into()), None), fourth.tcp.to_string());
+    let _n4 = fourth.database.join_cluster("n4", &address, Arc::new(peers)).unwrap();
+    coordinator.execute(&format!("ALTER CLUSTER ADD NODE n4 ADDRESS '{address}'")).unwrap();
+    // It finds the others by the catalog.
+    let fourth = fourth.database.connect().unwrap();
+    let others = "SELECT address FROM hypostyle_cluster.node WHERE node <> 'n4'";
+    assert_eq!(sorted_rows(&fourth, others).unwrap(), addresses);
+    check(&fourth);
+    coordinator.execute("ALTER CLUSTER REBALANCE").unwrap();
+    let own = "SELECT count(*) > 0 FROM hypostyle_cluster.replica WHERE node = 'n4'";
+    assert_eq!(sorted_rows(&coordinator, own).unwrap(), ["true"]);
+    for node in ["n3", "n2"] {
+        coordinator.execute(&format!("ALTER CLUSTER DRAIN NODE {node}")).unwrap();
+        coordinator.execute(&format!("ALTER CLUSTER DROP NODE {node}")).unwrap();
+    }
+    served.iter_mut().skip(1).for_each(Served::stop);
+    check(&coordinator);
+    check(&fourth);
 }

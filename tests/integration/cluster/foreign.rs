@@ -2,7 +2,7 @@
 
 use super::{Cluster, backup, on_each};
 use crate::served::{Served, Setup};
-use crate::server::users;
+use crate::server::{certificate, client_certificate, users};
 use crate::tpch::sorted_rows;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle::cluster::Member;
@@ -12,7 +12,7 @@ use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::Peers;
 use hypostyle::node::{self, Calls, Session};
 use hypostyle::{Database, ErrorKind, OpenOptions, Result};
-use hypostyle_node::RemotePeers;
+use hypostyle_node::{Certificates, RemotePeers};
 use hypostyle_placement::append::{self, Source};
 use hypostyle_placement::catalog::{Catalog, NodeState};
 use hypostyle_placement::term::{Ask, Stored};
@@ -232,4 +232,55 @@ fn a_node_that_does_not_say_whom_it_means_gets_no_answer() {
     let asked = Addressed::to_anybody(Uuid::new_v4());
     connection.call(&message::encode(&asked).unwrap(), None).map(drop).unwrap();
     assert!(nodes[0].catalog().is_some());
+}
+
+#[test]
+fn nodes_show_the_certificates_that_they_have_to() {
+    let (authority, own, key) = client_certificate();
+    let directory = tempfile::tempdir().unwrap();
+    let [own, key] = [("own.crt", own), ("own.key", key)].map(|(name, text)| {
+        std::fs::write(directory.path().join(name), text).unwrap();
+        directory.path().join(name)
+    });
+    for password in [None, Some("secret")] {
+        let served = Served::new(Setup {
+            certificate: Some(certificate()),
+            node_authority: Some(authority.clone()),
+            users: Some(users()),
+            ..Setup::default()
+        });
+        if let Some(password) = password {
+            served.admit_nodes(&[password, "before"]);
+        }
+        let address = served.tcp.to_string();
+        let nobody = Arc::new(RemotePeers::new("cluster", None, None));
+        let node = served.database.join_cluster("n1", &address, nobody).unwrap();
+        let member = Member { id: node.id(), name: "n1".into(), address, state: NodeState::Active };
+        let of_server = |name: &str| served.directory.path().join(name);
+        let ask = |password: Option<&str>, certificate, key| {
+            let files = Certificates { certificate, key, authorities: of_server("server.crt") };
+            let peers = RemotePeers::new("cluster", password.map(String::from), Some(files));
+            peers.call(&member, &Addressed::to_anybody(Uuid::new_v4()), None).map(drop)
+        };
+        ask(password, own.clone(), key.clone()).unwrap();
+        // One that others have signed, and a password that nobody has.
+        ask(password, of_server("server.crt"), of_server("server.key")).unwrap_err();
+        if password.is_some() {
+            ask(Some("before"), own.clone(), key.clone()).unwrap();
+            ask(Some("other"), own.clone(), key.clone()).unwrap_err();
+        }
+        let connect = |user: &str| {
+            let authorities = of_server("server.crt");
+            let address = format!("hypostyle://{user}@{}/?tls_ca={}", served.tcp, authorities.display());
+            served.connect(&address, true)
+        };
+        // Who is no node shows none.
+        assert_eq!(sorted_rows(&connect("rita:r").unwrap(), "SELECT 1").unwrap(), ["1"]);
+        let error = connect("node:n").err().unwrap();
+        assert_eq!(error.sqlstate(), "28000", "{error}");
+        assert!(error.message().contains("have to show certificates"), "{error}");
+        if let Some(password) = password {
+            assert_eq!(connect(&format!("cluster:{password}")).err().unwrap().sqlstate(), "28000");
+        }
+    }
 }

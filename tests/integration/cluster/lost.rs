@@ -1,8 +1,18 @@
 //! Nodes that stay away, and what they had.
 
-use super::{Cluster, on_each};
+use super::{Cluster, Wires, on_each};
+use crate::served::until;
 use crate::tpch::sorted_rows;
-use std::time::Duration;
+use hypostyle::Result;
+use hypostyle::cluster::Member;
+use hypostyle::cluster::message::{Addressed, Request};
+use hypostyle::cluster::peers::{Answer, Peers, RowReader};
+use hypostyle::cluster::repair::{Care, look_after};
+use std::cell::OnceCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const REPLICAS: &str = "SELECT \"table\", count(*), count(DISTINCT node), bool_and(in_sync) FROM \
                         hypostyle_cluster.replica GROUP BY \"table\"";
@@ -69,4 +79,56 @@ fn nobody_is_lost_to_a_coordinator_that_is_cut_off() {
     cluster.nodes[0].look_after();
     cluster.nodes[0].repair(Duration::ZERO).unwrap();
     assert_eq!(sorted_rows(&cluster.on(0), REPLICAS).unwrap(), ["t|6|2|true"]);
+}
+
+/// Nodes of which one takes rows only when it may.
+struct Slow {
+    wires: Arc<Wires>,
+    waits: AtomicBool,
+    waiting: AtomicUsize,
+}
+
+impl Peers for Slow {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        let takes_rows = matches!(request.request, Request::Append { .. } | Request::AppendAll { .. });
+        if node.name == "n3" && takes_rows {
+            let since = Instant::now();
+            while self.waits.load(Ordering::SeqCst) && since.elapsed() < Duration::from_secs(60) {
+                self.waiting.fetch_add(1, Ordering::SeqCst);
+                sleep(Duration::from_millis(10));
+            }
+        }
+        self.wires.call(node, request, rows)
+    }
+}
+
+#[test]
+fn nodes_are_watched_while_rows_are_copied_to_one() {
+    let made = OnceCell::new();
+    let cluster = Cluster::reached_by(4, |wires| {
+        let (waits, waiting) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let peers = Arc::new(Slow { wires: wires.clone(), waits, waiting });
+        made.get_or_init(|| peers).clone()
+    });
+    let slow: Arc<Slow> = made.into_inner().unwrap();
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    cluster.cut(2);
+    coordinator.execute("INSERT INTO t SELECT x FROM generate_series(1, 400) AS r (x)").unwrap();
+    slow.waits.store(true, Ordering::SeqCst);
+    cluster.mend(2);
+    look_after(&cluster.nodes[0], Care { failover: false, lost_after: None }).unwrap();
+    until("nothing is copied", || slow.waiting.load(Ordering::SeqCst) > 0);
+    // Another one goes and comes back meanwhile.
+    let is_there = || cluster.nodes[0].health()[&cluster.nodes[1].id()].is_reachable;
+    cluster.cut(1);
+    until("a node that is gone is not missed", || !is_there());
+    cluster.mend(1);
+    until("a node that is back is missed", is_there);
+    slow.waits.store(false, Ordering::SeqCst);
+    let in_sync = "SELECT bool_and(in_sync) FROM hypostyle_cluster.replica";
+    until("a node does not catch up", || sorted_rows(&coordinator, in_sync).unwrap() == ["true"]);
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["400"]; 4]);
 }

@@ -74,6 +74,10 @@ fn a_node_measures_itself_and_the_others() {
         // The rows of four replicas travel together.
         assert_eq!(metric(of_node, "served_total{request=\"append\"}"), of_others);
     }
+    // Nodes are told from clients, of which there are none.
+    let sessions = http_get(served[1].http, "/metrics");
+    assert!(sessions.contains("hypostyle_sessions{of=\"client\"} 0\n"), "{sessions}");
+    assert!(!sessions.contains("hypostyle_sessions{of=\"node\"} 0\n"), "{sessions}");
     served[2].stop();
     assert_eq!(sorted_rows(&coordinator, "SELECT count(*) FROM t").unwrap(), ["6000"]);
     assert!(metric(&served[0], "peer_failures_total{peer=\"n3\",reason=\"unreachable\"}") >= 1.0);
@@ -95,7 +99,10 @@ fn a_node_measures_itself_and_the_others() {
 fn a_server_that_is_no_node_tells_of_no_cluster() {
     let served = Served::in_memory();
     let metrics = http_get(served.http, "/metrics");
-    assert!(metrics.contains("hypostyle_sessions 0") && !metrics.contains("cluster"), "{metrics}");
+    assert!(
+        metrics.contains("hypostyle_sessions{of=\"client\"} 0") && !metrics.contains("cluster"),
+        "{metrics}"
+    );
 }
 
 /// Returns the status line of an answer, and its text.

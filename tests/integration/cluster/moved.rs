@@ -1,10 +1,11 @@
 //! Replicas that were moved away and have come back, and readers of before.
 
-use super::{Cluster, on_each};
+use super::{Cluster, failure, on_each};
 use crate::tpch::sorted_rows;
 use hypostyle_placement::NodeId;
 use hypostyle_placement::layout::Step;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 const READ: &str = "SELECT count(*), sum(n) FROM t";
@@ -97,4 +98,30 @@ fn a_replica_that_is_behind_catches_up_in_its_place() {
     cluster.cut(2);
     assert_eq!(sorted_rows(&reader, READ).unwrap(), ["60|0"]);
     assert_eq!(sorted_rows(&writer, READ).unwrap(), ["90|30"]);
+}
+
+#[test]
+fn a_node_that_has_moved_is_found_where_it_is() {
+    let cluster = Cluster::new(3);
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS")
+        .unwrap();
+    coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(1, 60) AS r (v)").unwrap();
+    let at = |address: &str| {
+        let node = Arc::downgrade(&cluster.nodes[1]);
+        cluster.wires.nodes.lock().unwrap().insert(address.to_string(), node);
+    };
+    let add = "ALTER CLUSTER ADD NODE n2 ADDRESS 'elsewhere:1'";
+    at("elsewhere:1");
+    let error = failure(&coordinator, add);
+    assert_eq!(error.sqlstate(), "55000", "{error}");
+    assert!(error.message().contains("\"n2\" answers at h2:1 as well"), "{error}");
+    cluster.wires.nodes.lock().unwrap().remove("h2:1");
+    coordinator.execute(add).unwrap();
+    let found = "SELECT address FROM hypostyle_cluster.node WHERE node = 'n2'";
+    assert_eq!(on_each(&cluster, found), vec![vec!["elsewhere:1"]; 3]);
+    coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(61, 120) AS r (v)").unwrap();
+    assert_eq!(on_each(&cluster, READ), vec![vec!["120|120"]; 3]);
+    assert_eq!(failure(&coordinator, add).sqlstate(), "42710");
 }

@@ -187,6 +187,7 @@ fn rows_meet_over_the_network() {
         for node in ["n1", "n2", "n3"] {
             assert!(ran.contains(&format!("{node}: rows=")), "{sql}: {ran}");
         }
+        assert!(ran.contains("operators=[") && ran.contains("PartExec output_rows="), "{sql}: {ran}");
         let total = |name: &str| ran.contains(&format!("{name}=")) && !ran.contains(&format!("{name}=0,"));
         assert!(total("sent_rows") && total("sent_bytes"), "{sql}: {ran}");
     }

@@ -104,7 +104,7 @@ fn database(call: &Call<'_>) -> Result<Gives> {
 }
 
 fn schema(call: &Call<'_>) -> Result<Gives> {
-    text(call.known.scope.current().1)
+    Ok(Text(call.known.scope.search().1.into_iter().next()))
 }
 
 /// Returns a name or a number as a number.
@@ -531,6 +531,14 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_current_xact_id_if_assigned", 'n', no_number),
     ("txid_current_if_assigned", 'n', no_number),
     ("pg_trigger_depth", 'n', zero),
+    ("pg_jit_available", 'b', no),
+    ("pg_current_logfile", 't', no_text),
+    ("pg_column_compression", 't', no_text),
+    ("pg_describe_object", 't', no_text),
+    ("pg_wal_lsn_diff", 'n', zero),
+    ("pg_notification_queue_usage", 'n', zero),
+    ("pg_safe_snapshot_blocking_pids", 'N', no_names),
+    ("pg_settings_get_flags", 'N', no_names),
     ("getdatabaseencoding", 'i', |_| text("UTF8")),
     ("inet_client_port", 'n', no_number),
     ("has_type_privilege", 'b', yes),

@@ -6,13 +6,14 @@ use crate::pg_catalog::rows::{system_relation, system_relations};
 use crate::pg_catalog::tables::is_empty;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Delete, Expr, FromTable, Function, FunctionArg,
-    FunctionArgExpr, FunctionArguments, Ident, JoinOperator, Merge, ObjectName, ObjectNamePart, OutputClause,
-    Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Update,
-    UpdateTableFromKind, Value, ValueWithSpan, Visitor, VisitorMut,
+    FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, JoinOperator, Merge, ObjectName,
+    ObjectNamePart, OutputClause, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    UnaryOperator, Update, UpdateTableFromKind, Value, ValueWithSpan, Visitor, VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use hypostyle_sql::array_subquery::array_of;
+use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::walk::{Part, expressions, expressions_mut, walk, walk_mut};
 use std::ops::ControlFlow;
@@ -56,8 +57,18 @@ const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY ($1::bigint[]) \
      OR t.oid IN (SELECT typelem FROM pg_type WHERE oid = ANY ($1::bigint[])) ORDER BY t.typelem";
 
-/// The text that identifies asyncpg's query.
-const SIGN_OF_ASYNCPG: &str = "typeinfo_tree(";
+/// Queries of clients that nothing here plans, by a name of their WITH, and what gives the same: a row for
+/// each client.
+const OF_CLIENTS: [(&str, &str); 1] = [("typeinfo_tree", TYPES_OF_ASYNCPG)];
+
+/// Returns what stands for a client's query.
+fn of_client(statement: &Statement) -> Option<Statement> {
+    let Statement::Query(query) = statement else { return None };
+    let tables = &query.with.as_ref()?.cte_tables;
+    let is_named = |name: &str| tables.iter().any(|table| table.alias.name.value == name);
+    let (_, meant) = OF_CLIENTS.iter().find(|(name, _)| is_named(name))?;
+    Parser::parse_sql(&PostgreSqlDialect {}, meant).ok()?.pop()
+}
 
 /// Rewrites a statement; `sql` is its text.
 pub fn rewrite(sql: &str, statement: &mut Statement) {
@@ -65,11 +76,8 @@ pub fn rewrite(sql: &str, statement: &mut Statement) {
     if !signs(&sql.to_ascii_lowercase()) {
         return;
     }
-    if sql.contains(SIGN_OF_ASYNCPG)
-        && let Ok(mut lookup) = Parser::parse_sql(&PostgreSqlDialect {}, TYPES_OF_ASYNCPG)
-        && let Some(lookup) = lookup.pop()
-    {
-        *statement = lookup;
+    if let Some(meant) = of_client(statement) {
+        *statement = meant;
     }
     let sql = sql.to_ascii_lowercase();
     let rewriter = Rewriter {
@@ -597,11 +605,37 @@ fn with_function(column: Box<Expr>, other: Box<Expr>) -> (Box<Expr>, Box<Expr>) 
 /// Functions that give one value, and stand in FROM nevertheless.
 const ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "now", "array_length"];
 
+/// What a column has whose function gives no row.
+#[derive(Clone, Copy)]
+enum Sample {
+    Number,
+    Text,
+    Truth,
+}
+
+impl Sample {
+    fn value(self) -> Expr {
+        match self {
+            Self::Number => build::number(0),
+            Self::Text => build::text(""),
+            Self::Truth => build::truth(false),
+        }
+    }
+}
+
 /// Functions of what there is none of here, with the columns of their rows.
-const NO_ROWS: [(&str, &str); 3] = [
-    ("aclexplode", "0 AS grantor, 0 AS grantee, '' AS privilege_type, false AS is_grantable"),
-    ("pg_options_to_table", "'' AS option_name, '' AS option_value"),
-    ("pg_sequence_parameters", "0 AS start_value"),
+const NO_ROWS: [(&str, &[(&str, Sample)]); 3] = [
+    (
+        "aclexplode",
+        &[
+            ("grantor", Sample::Number),
+            ("grantee", Sample::Number),
+            ("privilege_type", Sample::Text),
+            ("is_grantable", Sample::Truth),
+        ],
+    ),
+    ("pg_options_to_table", &[("option_name", Sample::Text), ("option_value", Sample::Text)]),
+    ("pg_sequence_parameters", &[("start_value", Sample::Number)]),
 ];
 
 /// Returns a function in FROM as the query that has its value in its only row.
@@ -614,26 +648,22 @@ fn one_value(factor: &TableFactor) -> Option<TableFactor> {
         _ => return None,
     };
     let function = name.0.last()?.as_ident()?.value.to_ascii_lowercase();
-    let table = alias.as_ref().map_or_else(|| function.clone(), |alias| alias.name.to_string());
+    let table = alias.as_ref().map_or_else(|| Ident::new(&function), |alias| alias.name.clone());
     if let Some((_, columns)) = NO_ROWS.iter().find(|(known, _)| *known == function) {
-        return parsed_factor(&format!("(SELECT {columns} WHERE false) AS {table}"));
+        let items = columns.iter().map(|(name, sample)| build::item_named(sample.value(), name)).collect();
+        return Some(build::derived(build::select_where(items, vec![], Some(build::truth(false))), table));
     }
     if !ONE_VALUE.contains(&function.as_str()) && !crate::pg_catalog::function::is_function(&function) {
         return None;
     }
     let column = alias.as_ref().and_then(|alias| alias.columns.first());
-    let column = column.map_or_else(|| table.clone(), |column| column.name.to_string());
-    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    parsed_factor(&format!("(SELECT {name}({}) AS {column}) AS {table}", arguments.join(", ")))
-}
-
-/// Returns a part of FROM.
-fn parsed_factor(text: &str) -> Option<TableFactor> {
-    let sql = format!("SELECT * FROM {text}");
-    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).ok()?;
-    let Statement::Query(query) = statements.pop()? else { return None };
-    let SetExpr::Select(mut select) = *query.body else { return None };
-    Some(select.from.pop()?.relation)
+    let column = column.map_or_else(|| table.clone(), |column| column.name.clone());
+    let Expr::Function(of_none) = call(&function, Vec::new()) else { return None };
+    let args = FunctionArgumentList { duplicate_treatment: None, args: arguments.clone(), clauses: vec![] };
+    let args = FunctionArguments::List(args);
+    let value = Expr::Function(Function { name: name.clone(), args, ..of_none });
+    let items = vec![SelectItem::ExprWithAlias { expr: value, alias: column }];
+    Some(build::derived(build::select(items, vec![]), table))
 }
 
 fn null() -> Expr {
@@ -1105,6 +1135,7 @@ mod tests {
             ),
             ("SELECT _pg_expandarray(a), get_field((r.k), 'x')", "SELECT unnest(a), (r.k)"),
             ("SELECT 'x'", "SELECT 'x'"),
+            ("SELECT 'typeinfo_tree(' FROM pg_class", "SELECT 'typeinfo_tree(' FROM pg_class"),
             (
                 "SELECT pg_catalog.json_build_object('a', 1) FROM pg_class",
                 "SELECT CAST(json_build_object('a', 1) AS JSON) FROM pg_class",
@@ -1135,5 +1166,15 @@ mod tests {
         let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
         rewrite(sql, &mut statements[0]);
         assert!(!statements[0].to_string().contains("WHERE"));
+    }
+
+    #[test]
+    fn a_query_of_a_client_is_known_by_what_it_names() {
+        let sql =
+            "WITH RECURSIVE typeinfo_tree(oid) AS (SELECT oid FROM pg_type) SELECT * FROM typeinfo_tree";
+        let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();
+        rewrite(sql, &mut statements[0]);
+        let text = statements[0].to_string();
+        assert!(text.starts_with("SELECT t.oid, n.nspname AS ns") && !text.contains("WITH"), "{text}");
     }
 }

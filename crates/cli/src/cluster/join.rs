@@ -15,16 +15,18 @@ use std::time::Duration;
 /// # Errors
 /// `NotFound` or `Io` for a file that the configuration names; those of the database.
 pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()> {
-    let password = config.credentials.as_deref().map(password).transpose()?;
-    if let Some(password) = &password {
-        server.admit_nodes(password)?;
+    let passwords = config.credentials.as_deref().map(passwords).transpose()?.unwrap_or_default();
+    if !passwords.is_empty() {
+        server.admit_nodes(passwords.iter().map(String::as_str))?;
     }
+    let password = passwords.into_iter().next();
     let certificates = config.tls.as_ref().map(|tls| Certificates {
         certificate: tls.certificate.clone(),
         key: tls.key.clone(),
         authorities: tls.authorities.clone(),
     });
-    let peers = RemotePeers::new(NODES_USER, password, certificates);
+    let places = config.peers.iter().map(|peer| (peer.name.clone(), peer.address.clone()));
+    let peers = RemotePeers::new(NODES_USER, password, certificates).found_at(places);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
     node.set_clients(server.clients_max());
     for name in node.strangers()? {
@@ -38,14 +40,17 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     look_after(&node, Care { failover: config.failover, lost_after })
 }
 
-fn password(path: &Path) -> Result<String> {
+/// Reads the passwords of the nodes: the one by which this node calls others, and those by which these may
+/// call it as well.
+fn passwords(path: &Path) -> Result<Vec<String>> {
     let failed = |error: std::io::Error| {
         Error::from_io(&error, format_args!("cannot read the nodes' password \"{}\"", path.display()))
     };
-    let password = std::fs::read_to_string(path).map_err(failed)?;
-    match password.trim_end_matches(['\r', '\n']) {
-        "" => Err(Error::invalid_input(format!("the nodes' password \"{}\" is empty", path.display()))),
-        password => Ok(password.into()),
+    let text = std::fs::read_to_string(path).map_err(failed)?;
+    let passwords: Vec<String> = text.lines().filter(|line| !line.is_empty()).map(String::from).collect();
+    match passwords.is_empty() {
+        true => Err(Error::invalid_input(format!("the nodes' password \"{}\" is empty", path.display()))),
+        false => Ok(passwords),
     }
 }
 

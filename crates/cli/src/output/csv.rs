@@ -3,8 +3,8 @@
 //! Arrow's CSV writer takes no nested types, and prints NULL and the empty string alike. Here the
 //! empty string is quoted, so that both can be read back.
 
+use super::format::{Settings, Start, Writer};
 use super::value::Values;
-use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;

@@ -1,7 +1,7 @@
 //! Prints an HTML table.
 
+use super::format::{Settings, Start, Writer};
 use super::value::{Values, is_number};
-use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;

@@ -1,7 +1,7 @@
 //! Prints INSERT statements, one for each row. Running them gives the same rows.
 
+use super::format::{Settings, Writer};
 use super::value::{Values, is_number};
-use super::{Settings, Writer};
 use crate::failure::Outcome;
 use crate::token::quote_name;
 use hypostyle::arrow::array::RecordBatch;

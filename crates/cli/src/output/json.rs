@@ -1,6 +1,6 @@
 //! Prints JSON: one array of objects, or one object per line (JSON Lines).
 
-use super::Writer;
+use super::format::Writer;
 use super::value::Values;
 use crate::failure::Outcome;
 use hypostyle::arrow::array::RecordBatch;

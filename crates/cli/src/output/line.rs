@@ -1,7 +1,7 @@
 //! Prints one `name = value` per line, with a blank line between rows, for wide rows.
 
+use super::format::{Settings, Writer};
 use super::value::Values;
-use super::{Settings, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;

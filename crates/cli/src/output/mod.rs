@@ -4,6 +4,7 @@
 //! The machine formats hold nothing; the box keeps the first and last rows.
 
 mod csv;
+mod format;
 mod html;
 mod insert;
 mod json;
@@ -14,9 +15,10 @@ pub mod pretty;
 mod separated;
 pub mod value;
 
+pub use format::{Format, Settings, Writer};
+
 use crate::failure::Outcome;
 use crate::sink::Sink;
-use clap::ValueEnum;
 use hypostyle::arrow::array::RecordBatch;
 use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::{DataType, Schema};
@@ -26,102 +28,6 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 use value::Values;
-
-/// The text before the rows, until it has been written: with the first rows, or at the end if there
-/// are none.
-struct Start(Option<String>);
-
-impl Start {
-    fn write(&mut self, out: &mut dyn Write) -> Outcome {
-        match self.0.take() {
-            Some(start) => Ok(out.write_all(start.as_bytes())?),
-            None => Ok(()),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    #[default]
-    Box,
-    /// A box of plain characters
-    Table,
-    Csv,
-    /// Columns between tabs, as in PostgreSQL's text format
-    Tabs,
-    /// Columns between `|`, or what `.separator` sets
-    List,
-    /// Columns between the unit separator, rows between the record separator
-    Ascii,
-    Json,
-    Jsonl,
-    Markdown,
-    Html,
-    /// INSERT statements
-    Insert,
-    Line,
-}
-
-impl Format {
-    /// Says whether people read the format, so that counts and hints may stand beside the rows.
-    fn is_for_people(self) -> bool {
-        matches!(self, Self::Box | Self::Table | Self::Line)
-    }
-}
-
-#[derive(Clone, Debug)]
-pub struct Settings {
-    pub format: Format,
-    pub headers: bool,
-    /// The text for NULL, if the format has a choice.
-    pub null: Option<String>,
-    /// Says whether counts stand below results.
-    pub footer: bool,
-    /// The rows that a box shows; 0 shows all.
-    pub rows_max: usize,
-    /// The columns of text that a box may fill; 0 takes the terminal's width.
-    pub width_max: usize,
-    /// The width of each column of a box; 0, or none, is as wide as needed.
-    pub column_widths: Vec<u16>,
-    /// The text between the columns of a list.
-    pub separator: String,
-    /// The table that INSERT statements name.
-    pub insert_table: String,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            format: Format::Box,
-            headers: true,
-            null: None,
-            footer: true,
-            rows_max: 40,
-            width_max: 0,
-            column_widths: Vec::new(),
-            separator: "|".into(),
-            insert_table: "result".into(),
-        }
-    }
-}
-
-impl Settings {
-    fn null_or<'a>(&'a self, default: &'a str) -> &'a str {
-        self.null.as_deref().unwrap_or(default)
-    }
-}
-
-/// Prints one result.
-pub trait Writer {
-    /// Takes the next rows.
-    fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome;
-    /// Ends the result after its last rows.
-    fn end(&mut self, out: &mut dyn Write, elapsed: Duration) -> Outcome;
-    /// Says whether rows appear as they are given, and not only at the end.
-    fn streams(&self) -> bool {
-        true
-    }
-}
 
 /// Returns the writer of the format in the settings.
 pub fn writer(settings: &Settings, sink: &Sink, result: &QueryResult) -> Box<dyn Writer> {
@@ -305,8 +211,10 @@ pub mod example {
         let codes =
             Int8Array::new(ScalarBuffer::from(vec![0, -1]), Some(NullBuffer::from(vec![true, false])));
         add("dictionary", Arc::new(DictionaryArray::new(codes, heap)), "low", "\"low\"");
-        add("blob", Arc::new(LargeBinaryArray::from(vec![Some(&[0_u8, 255][..]), None])), "00ff", "\"00ff\"");
-        add("blob_view", Arc::new(BinaryViewArray::from(vec![Some(&[1_u8][..]), None])), "01", "\"01\"");
+        let blob = Arc::new(LargeBinaryArray::from(vec![Some(&[0_u8, 255][..]), None]));
+        add("blob", blob, "\\x00ff", "\"\\\\x00ff\"");
+        let view = Arc::new(BinaryViewArray::from(vec![Some(&[1_u8][..]), None]));
+        add("blob_view", view, "\\x01", "\"\\\\x01\"");
         add("null", Arc::new(NullArray::new(2)), "NULL", "null");
 
         let item = Arc::new(Field::new("item", DataType::Int32, true));

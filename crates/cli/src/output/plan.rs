@@ -1,6 +1,6 @@
 //! Prints the result of EXPLAIN as indented text, and not in a box.
 
-use super::Writer;
+use super::format::Writer;
 use super::value::Values;
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;

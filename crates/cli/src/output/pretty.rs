@@ -5,8 +5,8 @@
 //! all rows are shown, they are laid out and printed in windows, each at least as wide as the
 //! earlier ones.
 
+use super::format::{Format, Settings, Writer};
 use super::value::{Values, is_number};
-use super::{Format, Settings, Writer};
 use crate::failure::Outcome;
 use crate::sink::Sink;
 use comfy_table::{

@@ -1,7 +1,7 @@
 //! Prints plain columns between separators: tabs, lists, and the ASCII separators.
 
+use super::format::{Settings, Start, Writer};
 use super::value::Values;
-use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;

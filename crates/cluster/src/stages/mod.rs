@@ -11,6 +11,7 @@
 //! | `plan` | decides whether a query runs in stages, and checks them |
 //! | `planner` | does so for what DataFusion runs as a whole, as the writers of files |
 //! | `broadcast` | sends small sides of joins to all tasks |
+//! | `room` | looks for room for these |
 //! | `leaf` | which tasks read a table, and how |
 //! | `route` | the nodes that tasks run on |
 //! | `channel` | asks other nodes for tasks and their rows |
@@ -30,6 +31,7 @@ mod leaf;
 mod measure;
 mod plan;
 mod planner;
+mod room;
 mod route;
 mod rows;
 mod sample;

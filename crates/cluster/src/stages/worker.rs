@@ -3,7 +3,8 @@
 use super::channel::{Channels, head_of, url_of};
 use super::head::within_memory;
 use super::leaf::OnNode;
-use super::measure::{Taken, Taker, TaskMeasure, spilled};
+use super::measure::{Operator, Taken, Taker, TaskMeasure, measured, operators_of, spilled};
+use super::room::with_room;
 use super::{rows, sample};
 use crate::codec;
 use crate::message::{SharedOut, StageTask, TaskName, TaskRows};
@@ -224,6 +225,7 @@ struct Running {
     stages: Arc<Stages>,
     name: TaskName,
     begun: Arc<Begun>,
+    operators: Vec<Operator>,
     _places: Places,
     /// The library waits for the end of it.
     end: Option<oneshot::Sender<()>>,
@@ -235,13 +237,15 @@ impl Running {
     /// Ends the task, all of whose rows are taken, and returns what it has measured.
     async fn end(mut self) -> TaskMeasure {
         drop(self.end.take());
-        let mut bytes = 0;
+        let (mut operators, mut bytes) = (Vec::new(), 0);
         while let Some(Ok(told)) = self.told.next().await {
             if let WorkerToCoordinatorMsg::TaskMetrics(metrics) = told {
-                bytes += spilled(&metrics.pre_order_plan_metrics);
+                let metrics = metrics.pre_order_plan_metrics;
+                operators = measured(&self.operators, &metrics);
+                bytes += spilled(&metrics);
             }
         }
-        self.begun.taken.measure(bytes)
+        self.begun.taken.measure(operators, bytes)
     }
 }
 
@@ -283,7 +287,8 @@ async fn begin(
     let plan = bounded(plan, state.config_options())?;
     let given = plan.output_partitioning().partition_count();
     let places = Places::take(&stages, given, node.given_max()).await?;
-    let partitions = unshared(&plan).output_partitioning().partition_count();
+    let computed = unshared(&plan);
+    let (partitions, operators) = (computed.output_partitioning().partition_count(), operators_of(computed));
     let key = format!("{}-{}-{}", name.query, name.stage, name.task);
     let mut headers = HeaderMap::new();
     let value = HeaderValue::from_str(&key).map_err(|error| DataFusionError::External(Box::new(error)))?;
@@ -306,7 +311,7 @@ async fn begin(
     let begun = Arc::new(Begun { work: Work::part(&meter), taken: Arc::default(), partitions });
     stages.running.lock().insert(name, begun.clone());
     stages.begun.notify_waiters();
-    Ok(Running { stages, name, begun, _places: places, end: Some(end), told })
+    Ok(Running { stages, name, begun, operators, _places: places, end: Some(end), told })
 }
 
 fn key_of(name: TaskName) -> TaskKey {
@@ -325,6 +330,7 @@ fn bounded(plan: Arc<dyn ExecutionPlan>, options: &ConfigOptions) -> Result<Arc<
         return within_memory(plan, options);
     }
     let input = within_memory(input.clone(), options)?;
+    let input = if plan.is::<BroadcastExec>() { with_room(&input) } else { input };
     plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 

@@ -17,10 +17,13 @@ mod parameters;
 pub(crate) mod plan_cache;
 pub(crate) mod portable;
 mod run;
+mod sent;
 mod snapshot;
 mod state;
 pub(crate) mod statement_cache;
 mod temporary;
+#[cfg(test)]
+pub(crate) mod test_options;
 pub(crate) mod transaction;
 mod wait;
 mod workers;
@@ -33,7 +36,6 @@ pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, Stor
 pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
 pub(crate) use run::ClusterChanges;
-pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
@@ -56,12 +58,15 @@ use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
 use plan_cache::Plans;
 use run::Run;
-use statement_cache::Remembered;
+use statement_cache::{LastRead, Remembered};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use transaction::Explicit;
 use uuid::Uuid;
+
+/// The setting of how long the locks of other processes are waited for.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 /// One conversation with a database.
 pub struct Session {
@@ -75,6 +80,7 @@ pub struct Session {
     pub(crate) sequences: Arc<Sequences>,
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
+    pub(crate) last_read: Mutex<Option<LastRead>>,
     pub(crate) plans: Arc<Mutex<Plans>>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) attempt: Mutex<Option<Attempt>>,
@@ -168,6 +174,7 @@ impl Session {
             counters,
             sequences,
             remembered: Mutex::default(),
+            last_read: Mutex::default(),
             plans: Arc::default(),
             prepared: Mutex::default(),
             attempt: Mutex::default(),

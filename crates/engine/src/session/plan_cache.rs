@@ -222,23 +222,14 @@ fn depends_on_else(expr: &Expr) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
-    use crate::session::{Engine, EngineOptions, Parameters, Session};
+mod tests {
+    use crate::session::test_options::OPTIONS;
+    use crate::session::{Engine, Parameters, Session};
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;
-    use hypostyle_storage::{Database, Verify};
+    use hypostyle_storage::Database;
     use hypostyle_types::Identity;
     use std::sync::Arc;
-
-    pub const OPTIONS: EngineOptions = EngineOptions {
-        threads: 2,
-        memory_limit: 1 << 30,
-        query_memory_limit: None,
-        temp_directory: None,
-        temp_directory_limit: None,
-        allow_network_filesystem: false,
-        verify: Verify::Never,
-    };
 
     fn engine() -> Arc<Engine> {
         Engine::new(Database::in_memory().unwrap(), OPTIONS).unwrap()

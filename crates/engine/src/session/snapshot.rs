@@ -1,6 +1,6 @@
 //! The beginning of a call: its snapshots, counts and clock.
 
-use super::Session;
+use super::{LOCK_TIMEOUT, Session};
 use hypostyle_catalog::kept::Meaning;
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
 use hypostyle_foreign::AttachedDatabase;
@@ -9,9 +9,6 @@ use hypostyle_sync::MutexGuard;
 use hypostyle_types::Result;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// The setting of how long the locks of other processes are waited for.
-pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 /// A call of a session that is running. Between calls a session keeps no files of old versions, but
 /// for those of its transaction and its results.

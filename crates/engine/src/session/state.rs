@@ -151,7 +151,7 @@ pub(super) fn context(
     // The others look at the types of operands.
     context.register_expr_planner(Arc::new(text_operand::TextOperands)).map_err(from_datafusion)?;
     // This wraps functions that are registered before.
-    register_all(&mut context, meter, clock).map_err(from_datafusion)?;
+    register_all(&context, meter, clock);
     context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
     context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
     Ok(context)
@@ -161,7 +161,7 @@ pub(super) fn context(
 mod tests {
     use super::*;
     use crate::session::Parameters;
-    use crate::session::plan_cache::tests::OPTIONS;
+    use crate::session::test_options::OPTIONS;
     use datafusion::execution::session_state::SessionState;
     use hypostyle_storage::Database;
     use std::collections::{BTreeSet, HashMap};

@@ -5,10 +5,10 @@ use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::alter_column::{drop_column, table_of};
 use crate::statement::constraint::referring;
-use crate::statement::ddl::{check_schema, check_view, new_column};
+use crate::statement::ddl::{check_schema, new_column};
 use crate::statement::declared_constraint::Declared;
 use crate::statement::materialized::refuse_alteration;
-use crate::statement::refusal::refuse;
+use crate::statement::refusal::{missing, refuse, refuse_other_kind, unknown_constraint};
 use crate::statement::target::Target;
 use datafusion::sql::sqlparser::ast::{
     AlterTable, AlterTableOperation, CommentObject, DropBehavior, ObjectName, RenameTableNameKind,
@@ -21,7 +21,7 @@ use hypostyle_sql::statement::ConstraintComment;
 use hypostyle_storage::{
     ConstraintEntry, ConstraintRule, TableEntry, Transaction, unknown_column, unknown_sequence,
 };
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 
 /// Times that a compaction is tried again at once when others have written meanwhile.
@@ -30,6 +30,7 @@ const ATTEMPTS: usize = 5;
 impl Session {
     pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
         let ConstraintComment { constraint: name, table, comment } = given;
+        self.check_schema_of(&table)?;
         let target = self.target(&table, None)?;
         self.write(&target.database, |writer| {
             writer.alter_table(target.id, |table| {
@@ -49,6 +50,7 @@ impl Session {
         if alter.if_exists && self.table_data(&self.resolve(&alter.name)?).is_none() {
             return Ok(DONE);
         }
+        self.check_schema_of(&alter.name)?;
         if let [AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice()
             && let RenameTableNameKind::To(name) | RenameTableNameKind::As(name) = table_name
             && self.rename_view(&alter.name, name)?
@@ -172,15 +174,21 @@ impl Session {
                 });
             }
             (CommentObject::View | CommentObject::Sequence, _) => {
+                self.check_schema_of(name)?;
                 let Name { database, schema, name } = self.resolve(name)?;
                 return self.write(&database, |writer| {
                     let catalog = writer.catalog();
-                    match object {
-                        CommentObject::View => check_view(catalog, &schema, &name)?,
-                        _ if catalog.sequence(&schema, &name).is_none() => {
+                    if object == CommentObject::View {
+                        refuse_other_kind(catalog, &schema, &name, "a view")?;
+                        if catalog.view(&schema, &name).is_none() {
+                            let known = catalog.views.iter().map(|view| view.name.as_str());
+                            return Err(missing("view", &name, known));
+                        }
+                    } else {
+                        refuse_other_kind(catalog, &schema, &name, "a sequence")?;
+                        if catalog.sequence(&schema, &name).is_none() {
                             return Err(unknown_sequence(catalog, &name));
                         }
-                        _ => {}
                     }
                     writer.comment(&schema, Some(&name), comment)?;
                     Ok(DONE)
@@ -188,6 +196,7 @@ impl Session {
             }
             (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
         };
+        self.check_schema_of(&table)?;
         let target = self.target(&table, None)?;
         self.write(&target.database, |writer| {
             match &column {
@@ -317,11 +326,4 @@ fn rename_constraint(writer: &mut Transaction, before: &TableEntry, old: &str, n
         }
         Ok(())
     })
-}
-
-fn unknown_constraint(table: &TableEntry, name: &str) -> Error {
-    let known = table.constraints.iter().map(|constraint| constraint.name.as_str());
-    let suggestion = did_you_mean(name, known);
-    let message = format!("table \"{}\" has no constraint \"{name}\"{suggestion}", table.name);
-    Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704")
 }

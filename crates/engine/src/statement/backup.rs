@@ -7,15 +7,15 @@ use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CreateView, ObjectName, Statement};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_catalog::pg_catalog::quote_name;
 use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::node::Node;
 use hypostyle_sql::build;
+use hypostyle_sql::exported::is_exported;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::kind::{Kind, StatementKind};
 use hypostyle_sql::split::split_statements;
-use hypostyle_sql::statement::{CopyTo, CopyValue, CreateMaterialized};
+use hypostyle_sql::statement::{CopyFrom, CopyTo, CopyValue, CreateMaterialized};
 use hypostyle_storage::{
     Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
     Snapshot, TableEntry, ViewEntry, unknown_table,
@@ -140,12 +140,15 @@ impl Session {
                     self.import_view(&view)?;
                     continue;
                 }
-                if statement.starts_with(MATERIALIZED) {
+                if Kind::of(statement).tag() == MATERIALIZED {
                     self.import_materialized(exported_materialized(statement)?)?;
                     continue;
                 }
                 check_exported(statement)?;
-                let outcome = self.execute_one(&from_directory(statement, path), &Parameters::None)?;
+                let outcome = match Kind::of(statement).class() {
+                    StatementKind::Copy => self.copy_from(exported_copy(statement, path)?)?,
+                    _ => self.execute_one(statement, &Parameters::None)?,
+                };
                 self.finish(outcome)?;
             }
             Ok(())
@@ -168,8 +171,8 @@ impl Session {
     }
 }
 
-/// The beginning of the statement by which a table with its rows becomes a materialized view.
-const MATERIALIZED: &str = "CREATE MATERIALIZED VIEW ";
+/// What the statement says by which a table with its rows becomes a materialized view.
+const MATERIALIZED: &str = "CREATE MATERIALIZED VIEW";
 
 /// Returns the materialized view that an exported statement makes.
 fn exported_materialized(statement: &str) -> Result<CreateMaterialized> {
@@ -181,13 +184,28 @@ fn exported_materialized(statement: &str) -> Result<CreateMaterialized> {
 
 /// Returns the view that a statement makes, if it is written as EXPORT DATABASE does.
 fn exported_view(statement: &str) -> Result<Option<CreateView>> {
-    if !statement.starts_with("CREATE VIEW ") {
+    if Kind::of(statement).tag() != "CREATE VIEW" {
         return Ok(None);
     }
     let DfStatement::Statement(parsed) = parse(statement)? else { return Ok(None) };
     match *parsed {
-        Statement::CreateView(view) if view.columns.is_empty() && !view.if_not_exists => Ok(Some(view)),
+        Statement::CreateView(view)
+            if view.columns.is_empty() && !view.if_not_exists && !view.or_replace && !view.temporary =>
+        {
+            Ok(Some(view))
+        }
         _ => Ok(None),
+    }
+}
+
+/// Returns the COPY of an exported statement, whose file is looked up in the directory.
+fn exported_copy(statement: &str, directory: &Path) -> Result<CopyFrom> {
+    match hypostyle_sql::Statement::parse(statement, None, extension(false))? {
+        hypostyle_sql::Statement::CopyFrom(copy) => {
+            let path = format!("{}/{}", directory.to_string_lossy(), copy.path);
+            Ok(CopyFrom { path, ..copy })
+        }
+        _ => Err(Error::invalid_input("exported rows are COPY … FROM 'file' (FORMAT parquet)")),
     }
 }
 
@@ -197,76 +215,13 @@ fn exported_view(statement: &str) -> Result<Option<CreateView>> {
 /// # Errors
 /// `InvalidInput` with the beginning of any other statement.
 fn check_exported(statement: &str) -> Result<()> {
-    let tokens = Tokenizer::new(&GenericDialect {}, statement).tokenize().unwrap_or_default();
-    let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-    let keyword = |token: &Token| match token {
-        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
-        _ => String::new(),
-    };
-    let words: Vec<String> = tokens.iter().map(|token| keyword(token)).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let is_exported = match words.as_slice() {
-        ["SELECT", rest @ ..] => is_setval(&tokens[1..]) && !rest.contains(&"FROM"),
-        ["COPY", ..] => reads_file_beside(&tokens),
-        // Neither of them reads rows.
-        words if words.contains(&"SELECT") => false,
-        ["CREATE", "SCHEMA" | "SEQUENCE" | "INDEX", ..] | ["CREATE", "ORDER", "INDEX", ..] => true,
-        ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
-        ["ALTER", "TABLE", words @ ..] => {
-            words.windows(2).any(|pair| matches!(pair, ["ADD", "CONSTRAINT" | "GENERATED"]))
-        }
-        ["CREATE", "TABLE", ..] => match parse(statement)? {
-            DfStatement::Statement(parsed) => {
-                matches!(*parsed, Statement::CreateTable(create) if create.query.is_none())
-            }
-            _ => false,
-        },
-        _ => false,
-    };
-    if is_exported {
+    if is_exported(statement)? {
         return Ok(());
     }
     let shown: String = statement.chars().take(80).collect();
     Err(Error::invalid_input(format!(
         "IMPORT DATABASE runs what EXPORT DATABASE writes; this is something else: {shown}"
     )))
-}
-
-/// Says whether tokens are `setval('s', 1, true)`.
-fn is_setval(tokens: &[&Token]) -> bool {
-    let number = |token: &Token| matches!(token, Token::Number(..) | Token::Minus);
-    match tokens {
-        [
-            Token::Word(name),
-            Token::LParen,
-            Token::SingleQuotedString(_),
-            Token::Comma,
-            state @ ..,
-            Token::RParen,
-        ] => {
-            name.value.eq_ignore_ascii_case("setval")
-                && matches!(state, [value @ .., Token::Comma, Token::Word(_)]
-                    if value.len() <= 2 && value.iter().all(|token| number(token)))
-        }
-        _ => false,
-    }
-}
-
-/// Says whether tokens are `COPY t FROM 'file' (FORMAT parquet)` with a file of the same directory.
-fn reads_file_beside(tokens: &[&Token]) -> bool {
-    let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
-    let [copy, name @ .., from, Token::SingleQuotedString(file), Token::LParen, format, kind, Token::RParen] =
-        tokens
-    else {
-        return false;
-    };
-    is(copy, "COPY")
-        && is(from, "FROM")
-        && is(format, "FORMAT")
-        && is(kind, "parquet")
-        && name.iter().all(|token| matches!(token, Token::Word(_) | Token::Period))
-        && !file.contains('/')
-        && file != ".."
 }
 
 /// Returns the name of a table's file: its own name as far as every file system can have it, and
@@ -293,18 +248,6 @@ fn file_name_of(name: &str) -> String {
         }
     }
     safe
-}
-
-/// Returns a COPY whose file is looked up in a directory. A table's name may contain text that
-/// looks like a file, but it comes first.
-fn from_directory(statement: &str, directory: &Path) -> String {
-    match statement.rsplit_once(" FROM '") {
-        Some((start, rest)) if start.trim_start().starts_with("COPY ") => {
-            let directory = directory.to_string_lossy().replace('\'', "''");
-            format!("{start} FROM '{directory}/{rest}")
-        }
-        _ => statement.to_string(),
-    }
 }
 
 fn text_error(error: std::fmt::Error) -> Error {
@@ -479,7 +422,7 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
     for table in &catalog.tables {
         let Some(query) = &table.query else { continue };
         let data = if query.populated { "DATA" } else { "NO DATA" };
-        writeln!(sql, "{MATERIALIZED}{} AS {} WITH {data};", name_of_table(table), query.sql)
+        writeln!(sql, "{MATERIALIZED} {} AS {} WITH {data};", name_of_table(table), query.sql)
             .map_err(text_error)?;
     }
     Ok(sql)
@@ -601,51 +544,11 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_copy_is_the_last_thing_that_looks_like_one() {
-        let found = from_directory(
-            "COPY \"main\".\"x FROM 'y\" FROM 'main.x.parquet' (FORMAT parquet)",
-            Path::new("/it's"),
-        );
-        assert_eq!(found, "COPY \"main\".\"x FROM 'y\" FROM '/it''s/main.x.parquet' (FORMAT parquet)");
-    }
-
-    #[test]
-    fn only_what_is_exported_is_imported() {
-        for statement in [
-            "CREATE SCHEMA \"a\"",
-            "CREATE SEQUENCE \"main\".\"s\" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9 START WITH 1",
-            "CREATE TABLE \"main\".\"select\" (\"a\" INTEGER DEFAULT CAST(1 AS INTEGER), CONSTRAINT \"c\" CHECK (a > 0))",
-            "COPY \"main\".\"t\" FROM 'main.t.parquet' (FORMAT parquet)",
-            "SELECT setval('\"main\".\"s\"', -5, true)",
-            "ALTER SEQUENCE \"main\".\"s\" OWNED BY \"main\".\"t\".\"a\"",
-            "ALTER TABLE \"main\".\"t\" ADD CONSTRAINT \"f\" FOREIGN KEY (\"a\") REFERENCES \"main\".\"u\" (\"b\")",
-            "ALTER TABLE \"main\".\"t\" ALTER COLUMN \"a\" ADD GENERATED ALWAYS AS IDENTITY",
-            "COMMENT ON TABLE \"main\".\"t\" IS 'SELECT'",
-        ] {
-            check_exported(statement).unwrap();
-        }
-        for statement in [
-            "ATTACH 'elsewhere' AS x",
-            "DROP TABLE t",
-            "SET memory_limit = '1TB'",
-            "SELECT 1",
-            "SELECT setval('s', (SELECT max(a) FROM 'secret.csv'), true)",
-            "SELECT setval('s', 1, true) FROM 'secret.csv'",
-            "COPY t TO 'elsewhere.csv'",
-            "COPY t FROM '/etc/passwd' (FORMAT csv)",
-            "COPY \"t\" FROM '../other/main.t.parquet' (FORMAT parquet)",
-            "COPY (SELECT 1) TO 'x.parquet' (FORMAT parquet)",
-            "CREATE TABLE t AS FROM 'secret.csv'",
-            "CREATE TABLE t AS SELECT 1",
-            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
-            "ALTER TABLE t ALTER COLUMN a TYPE VARCHAR USING (SELECT max(a) FROM 'secret.csv')",
-            "ALTER TABLE t DROP COLUMN a",
-            "EXPORT DATABASE 'elsewhere'",
-            "CALL tpch_generate(sf => 1000)",
-            "INSERT INTO t VALUES (1)",
-        ] {
-            assert!(check_exported(statement).is_err(), "{statement}");
-        }
+    fn the_file_of_copy_is_in_the_directory() {
+        let statement = "COPY \"main\".\"x FROM 'y\" FROM 'main.x.parquet' (FORMAT parquet)";
+        let copy = exported_copy(statement, Path::new("/it's")).unwrap();
+        assert_eq!((copy.path.as_str(), copy.options.len()), ("/it's/main.x.parquet", 1));
+        assert!(exported_copy("COPY t TO 'x.parquet'", Path::new("/")).is_err());
     }
 
     #[test]
@@ -676,7 +579,9 @@ mod tests {
     fn views_are_taken_as_they_were_exported() {
         let view = exported_view("CREATE VIEW \"main\".\"v\" AS SELECT a FROM nowhere").unwrap().unwrap();
         assert_eq!(view.query.to_string(), "SELECT a FROM nowhere");
-        assert!(exported_view("CREATE VIEW v (b) AS SELECT a FROM t").unwrap().is_none());
+        for other in ["CREATE VIEW v (b) AS", "CREATE OR REPLACE VIEW v AS", "CREATE TEMP VIEW v AS"] {
+            assert!(exported_view(&format!("{other} SELECT a FROM t")).unwrap().is_none(), "{other}");
+        }
         assert!(exported_view("CREATE TABLE t (a BIGINT)").unwrap().is_none());
     }
 }

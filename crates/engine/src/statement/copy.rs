@@ -3,7 +3,7 @@
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
-use crate::statement::refusal::refuse_given;
+use crate::statement::refusal::{refuse_given, refuse_other_kind};
 use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -43,6 +43,7 @@ impl Session {
         let Name { database, schema, name } = self.resolve(&table)?;
         let snapshot = self.scope.database(&database)?.snapshot;
         let Some(table) = snapshot.table(&schema, &name) else {
+            refuse_other_kind(snapshot.catalog(), &schema, &name, "a table")?;
             return Err(unknown_table(snapshot.catalog(), &name));
         };
         let entry = table.entry();

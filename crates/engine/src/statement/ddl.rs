@@ -4,7 +4,7 @@ use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::as_statement;
-use crate::statement::refusal::{missing, refuse};
+use crate::statement::refusal::{drop_nothing, missing, other_kind, refuse, wrong_kind};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -13,12 +13,14 @@ use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, Ident,
     ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
 };
+use hypostyle_catalog::pg_catalog::PG_CATALOG;
+use hypostyle_catalog::pg_catalog::standard::INFORMATION_SCHEMA;
 use hypostyle_catalog::scope::Name;
 use hypostyle_expr::types::logical_type;
 use hypostyle_plan::declared::is_declared;
 use hypostyle_sql::build;
 use hypostyle_sql::collation::is_by_code_point;
-use hypostyle_sql::identifier::{fold, parts_of};
+use hypostyle_sql::identifier::{fold, last_of, parts_of};
 use hypostyle_sql::names::{name_columns, names_given};
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
@@ -32,6 +34,13 @@ impl Session {
     /// Returns the table or view that a name stands for, whether there is one or not.
     pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
         self.scope.resolve(&parts_of(object)?, None)
+    }
+
+    /// Refuses the name of what is dropped or altered if it has a schema that there is not.
+    pub(super) fn check_schema_of(&self, object: &ObjectName) -> Result<()> {
+        let Name { database, schema, .. } = self.resolve(object)?;
+        let is_given = object.0.len() > 1 && ![PG_CATALOG, INFORMATION_SCHEMA].contains(&schema.as_str());
+        if is_given { check_schema(self.snapshot_of(&database)?.catalog(), &schema) } else { Ok(()) }
     }
 
     /// Returns the full name of what is to be made; the database of temporary tables is made for
@@ -256,6 +265,18 @@ impl Session {
         names: &[ObjectName],
         cascade: bool,
     ) -> Result<Outcome> {
+        for name in names {
+            match object_type {
+                ObjectType::Type => drop_nothing("type", &last_of(name)?, if_exists, "42704")?,
+                ObjectType::Database => self.refuse_drop_database(&last_of(name)?, if_exists)?,
+                ObjectType::Schema => {}
+                _ if if_exists => {}
+                _ => self.check_schema_of(name)?,
+            }
+        }
+        if matches!(object_type, ObjectType::Type | ObjectType::Database) {
+            return Ok(DONE);
+        }
         let resolved = names
             .iter()
             .map(|name| match object_type {
@@ -270,6 +291,17 @@ impl Session {
         self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
     }
 
+    /// Refuses to drop a database, with IF EXISTS only one that there is.
+    fn refuse_drop_database(&self, name: &str, if_exists: bool) -> Result<()> {
+        match self.scope.database(name) {
+            Ok(_) => Err(Error::unsupported(
+                "DROP DATABASE is not supported; a database is a directory: DETACH it, and remove that",
+            )),
+            Err(error) if if_exists && error.sqlstate() == "3D000" => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Returns the database of a schema that is called by its name, or by its database's and its
     /// own.
     pub(super) fn scope_of_schema(&self, parts: &[String]) -> Result<Name> {
@@ -282,8 +314,6 @@ impl Session {
     }
 }
 
-/// Refuses all but columns, constraints, a query, and how full PostgreSQL (its pgbench, too) would
-/// make pages.
 /// Returns a DECIMAL with room for other numbers of its scale; `None` where there is enough.
 fn with_room(of: &LogicalType) -> Option<LogicalType> {
     const DIGITS: u8 = 18;
@@ -293,6 +323,8 @@ fn with_room(of: &LogicalType) -> Option<LogicalType> {
     (wanted > precision).then_some(LogicalType::Decimal { precision: wanted, scale })
 }
 
+/// Refuses all but columns, constraints, a query, and how full PostgreSQL (its pgbench, too) would
+/// make pages.
 pub(super) fn refuse_table_options(create: &CreateTable) -> Result<()> {
     let mut given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
     if let CreateTableOptions::With(options) = &mut given.table_options {
@@ -339,30 +371,6 @@ pub(super) fn check_schema(catalog: &Catalog, name: &str) -> Result<()> {
     Err(missing("schema", name, known).with_sqlstate("3F000"))
 }
 
-/// Checks that there is a view of this name.
-pub(super) fn check_view(catalog: &Catalog, schema: &str, name: &str) -> Result<()> {
-    if catalog.view(schema, name).is_some() {
-        return Ok(());
-    }
-    if catalog.table(schema, name).is_some() {
-        return Err(Error::new(ErrorKind::UnknownName, format!("\"{name}\" is a table, not a view")));
-    }
-    Err(missing("view", name, catalog.views.iter().map(|view| view.name.as_str())))
-}
-
-/// Refuses to drop a materialized view that is none; with IF EXISTS only if it is something else.
-fn refuse_no_materialized(catalog: &Catalog, schema: &str, name: &str, if_exists: bool) -> Result<()> {
-    if catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some() {
-        let message = format!("\"{name}\" is not a materialized view");
-        return Err(Error::invalid_input(message).with_sqlstate("42809"));
-    }
-    let known = catalog.tables.iter().filter(|table| table.query.is_some());
-    match if_exists {
-        true => Ok(()),
-        false => Err(missing("materialized view", name, known.map(|table| table.name.as_str()))),
-    }
-}
-
 fn drop_objects(
     writer: &mut Transaction,
     object_type: ObjectType,
@@ -377,55 +385,40 @@ fn drop_objects(
     };
     for Name { schema, name, .. } in names {
         let catalog = writer.catalog().clone();
-        let (table, view) = (catalog.table(schema, name), catalog.view(schema, name));
-        let table_of_view = table.filter(|table| table.query.is_some());
-        match object_type {
-            ObjectType::Table | ObjectType::View if table_of_view.is_some() => {
-                let message = format!("\"{name}\" is a materialized view; use DROP MATERIALIZED VIEW");
-                return Err(Error::invalid_input(message).with_sqlstate("42809"));
-            }
-            ObjectType::MaterializedView => match table_of_view {
-                Some(table) => drop_table(writer, table, &going(writer), cascade)?,
-                None => refuse_no_materialized(&catalog, schema, name, if_exists)?,
-            },
-            ObjectType::Table => match (table, view) {
-                (Some(table), _) => drop_table(writer, table, &going(writer), cascade)?,
-                (None, Some(_)) => {
-                    return Err(Error::new(
-                        ErrorKind::UnknownName,
-                        format!("\"{name}\" is a view; use DROP VIEW"),
-                    ));
-                }
-                (None, None) if if_exists => {}
-                (None, None) => {
-                    return Err(missing(
-                        "table",
-                        name,
-                        catalog.tables.iter().map(|table| table.name.as_str()),
-                    ));
-                }
-            },
-            ObjectType::View => match (view, table) {
-                (None, Some(_)) => {
-                    return Err(Error::new(
-                        ErrorKind::UnknownName,
-                        format!("\"{name}\" is a table; use DROP TABLE"),
-                    ));
-                }
-                (None, None) if if_exists => {}
-                _ => {
-                    check_view(&catalog, schema, name)?;
-                    writer.drop_view(schema, name)?;
-                }
-            },
+        let wanted = match object_type {
+            ObjectType::Table => "a table",
+            ObjectType::View => "a view",
+            ObjectType::MaterializedView => "a materialized view",
+            ObjectType::Sequence => "a sequence",
+            ObjectType::Schema if if_exists && !catalog.has_schema(name) => continue,
             ObjectType::Schema => {
-                if !catalog.has_schema(name) && if_exists {
-                    continue;
-                }
                 drop_schema(writer, &catalog, name, cascade)?;
+                continue;
             }
-            ObjectType::Sequence => drop_sequence(writer, schema, name, if_exists, cascade)?,
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
+        };
+        if let Some(kind) = other_kind(&catalog, schema, name, wanted) {
+            let kinds = kind.trim_start_matches("a ").to_uppercase();
+            return Err(wrong_kind(format!("\"{name}\" is {kind}; use DROP {kinds}")));
+        }
+        match (object_type, catalog.table(schema, name)) {
+            (ObjectType::Sequence, _) => drop_sequence(writer, schema, name, if_exists, cascade)?,
+            (ObjectType::View, _) if catalog.view(schema, name).is_some() => {
+                writer.drop_view(schema, name)?;
+            }
+            (ObjectType::View, _) | (_, None) if if_exists => {}
+            (ObjectType::View, _) => {
+                let known = catalog.views.iter().filter(|view| view.schema == *schema);
+                return Err(missing("view", name, known.map(|view| view.name.as_str())));
+            }
+            (_, Some(table)) => drop_table(writer, table, &going(writer), cascade)?,
+            (_, None) => {
+                let is_view = object_type == ObjectType::MaterializedView;
+                let known = catalog.tables.iter();
+                let known = known.filter(|table| table.schema == *schema && table.query.is_some() == is_view);
+                let what = wanted.trim_start_matches("a ");
+                return Err(missing(what, name, known.map(|table| table.name.as_str())));
+            }
         }
     }
     Ok(DONE)
@@ -490,7 +483,7 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` for a table of the cluster, which all nodes drop when the statement is published.
-    fn drop_existing(
+    pub(super) fn drop_existing(
         &self,
         writer: &mut Transaction,
         or_replace: bool,

@@ -1,7 +1,7 @@
 //! Constraints as CREATE and ALTER TABLE write them: with names, which the table then gives a meaning.
 
 use crate::session::Session;
-use crate::statement::refusal::refuse;
+use crate::statement::refusal::{refuse, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{
     self as sql, CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
     ConstraintReferenceMatchKind, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn,
@@ -195,6 +195,7 @@ impl Declared {
             DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update, .. } => {
                 let database = session.scope.name_of(writer.database())?;
                 let (schema, name) = session.resolve_within(&database, other)?;
+                refuse_other_kind(writer.catalog(), &schema, &name, "a table")?;
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
                         true => table,
@@ -290,7 +291,7 @@ fn refuse_given_values(
 /// Returns the columns of a key, whose values can be compared.
 fn key_ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
     let map =
-        columns.iter().filter_map(|name| table.column(name)).find(|column| has_map(&column.logical_type));
+        columns.iter().filter_map(|name| table.column(name)).find(|column| column.logical_type.has_map());
     if let Some(column) = map {
         let message =
             format!("column \"{}\" is {}, which a key cannot have", column.name, column.logical_type);
@@ -309,15 +310,6 @@ pub(super) fn are_comparable(one: &LogicalType, other: &LogicalType) -> bool {
         }
         (LogicalType::Duration { .. }, LogicalType::Duration { .. }) => true,
         _ => one == other || is_number(one) && is_number(other),
-    }
-}
-
-fn has_map(of: &LogicalType) -> bool {
-    match of {
-        LogicalType::Map { .. } => true,
-        LogicalType::List { element } | LogicalType::Array { element, .. } => has_map(element),
-        LogicalType::Struct { fields } => fields.iter().any(|field| has_map(&field.logical_type)),
-        _ => false,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
-use hypostyle_sql::literal;
 use hypostyle_sql::parse::{self, Extension};
-use hypostyle_sql::wire_names;
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_sql::type_tree::type_of;
+use hypostyle_sql::{build, literal, wire_names};
+use hypostyle_types::{LogicalType, Result};
 
 /// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
 const DIALECT: Extension =
@@ -33,18 +33,9 @@ pub(super) fn as_statement(query: Query) -> DfStatement {
     DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
 }
 
-/// Returns NULL as a value of a type. A type is told by its text alone.
-pub(super) fn null_as(to: &LogicalType) -> Result<Expr> {
-    parse::parse_as_written(&format!("CAST(NULL AS {to})"))
-}
-
 /// Returns a value as one of a type.
 pub(super) fn cast(value: Expr, to: &LogicalType) -> Result<Expr> {
-    let mut cast = null_as(to)?;
-    let Expr::Cast { expr, .. } = &mut cast else {
-        return Err(Error::internal(format!("a cast to {to} that is none")));
-    };
-    **expr = value;
+    let mut cast = build::cast(value, type_of(to));
     literal::rewrite(&mut cast)?;
     Ok(cast)
 }

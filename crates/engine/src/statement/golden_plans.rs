@@ -5,7 +5,7 @@
 //! EXPLAIN VERBOSE, without the physical ones, which depend on the machine. A comment `rule NAME: …` is of a
 //! statement whose plan that rule changes.
 
-use crate::session::plan_cache::tests::OPTIONS;
+use crate::session::test_options::OPTIONS;
 use crate::session::{Engine, EngineOptions, Parameters, Session};
 use arrow::array::AsArray;
 use arrow::compute::cast;

@@ -4,7 +4,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
-use crate::statement::refusal::refuse;
+use crate::statement::refusal::{refuse, refuse_other_kind};
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
@@ -157,8 +157,12 @@ impl Session {
                 let operation =
                     AlterTableOperation::DropConstraint { if_exists: false, name, drop_behavior: None };
                 self.alter_table(altering(table, operation))?;
-            } else if !self.drop_declared(name)? && !if_exists {
-                return Err(self.unknown_index(name)?);
+            } else if !self.drop_declared(name)? {
+                let unknown = self.unknown_index(name)?;
+                if !if_exists {
+                    self.check_schema_of(name)?;
+                    return Err(unknown);
+                }
             }
         }
         Ok(DONE)
@@ -201,6 +205,7 @@ impl Session {
     fn unknown_index(&self, name: &ObjectName) -> Result<Error> {
         let found = self.resolve(name)?;
         let snapshot = self.snapshot_of(&found.database)?;
+        refuse_other_kind(snapshot.catalog(), &found.schema, &found.name, "an index")?;
         let tables = snapshot.catalog().tables.iter();
         let known = tables.flat_map(|table| table.indexes.iter().map(|index| index.name.as_str()));
         let message = format!("no index \"{}\"{}", found.name, did_you_mean(&found.name, known));

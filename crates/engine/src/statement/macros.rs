@@ -90,18 +90,33 @@ impl Session {
         }
     }
 
-    /// Drops the macros that DROP FUNCTION names, if they are macros.
-    pub(super) fn drop_macros(&self, drop: &DropFunction) -> bool {
-        let names: Option<Vec<String>> =
-            drop.func_desc.iter().map(|function| own_name(&function.name)).collect();
-        let mut macros = self.macros.lock();
-        match names {
-            Some(names) if names.iter().all(|name| macros.contains_key(name)) => {
-                macros.retain(|name, _| !names.contains(name));
-                true
-            }
-            _ => false,
+    /// Runs DROP FUNCTION, which drops macros.
+    pub(super) fn drop_functions(&self, drop: &DropFunction) -> Result<Outcome> {
+        if self.drop_attempt(drop) {
+            return Ok(DONE);
         }
+        let names: Vec<(String, Option<String>)> = drop
+            .func_desc
+            .iter()
+            .map(|function| (function.name.to_string(), own_name(&function.name)))
+            .collect();
+        if let Some(name) =
+            names.iter().filter_map(|(_, own)| own.as_ref()).find(|own| self.has_function(own))
+        {
+            let message = format!("the function \"{name}\" is built in, and cannot be dropped");
+            return Err(Error::invalid_input(message).with_sqlstate("2BP01"));
+        }
+        let mut macros = self.macros.lock();
+        let is_there = |own: &Option<String>| own.as_ref().is_some_and(|own| macros.contains_key(own));
+        if let Some((written, own)) = names.iter().find(|(_, own)| !is_there(own))
+            && !drop.if_exists
+        {
+            let known = macros.keys().map(String::as_str);
+            let name = own.as_ref().unwrap_or(written);
+            return Err(missing("function", name, known).with_sqlstate("42883"));
+        }
+        macros.retain(|name, _| names.iter().all(|(_, own)| own.as_ref() != Some(name)));
+        Ok(DONE)
     }
 
     /// Writes what the calls of macros in a statement stand for, and says whether there are some.

@@ -5,6 +5,7 @@ use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{refuse_twice, refuse_twice_named, refuse_view_options};
 use crate::statement::dialect::{as_statement, parse_query};
+use crate::statement::refusal::refuse_other_kind;
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use hypostyle_catalog::scope::Name;
 use hypostyle_sql::build;
@@ -138,13 +139,12 @@ impl Session {
         let Refresh { name: written, concurrently, with_data } = refresh;
         let (name, written) = (self.resolve(&written)?, written.to_string());
         let snapshot = self.snapshot_of(&name.database)?;
+        refuse_other_kind(snapshot.catalog(), &name.schema, &name.name, "a materialized view")?;
         let Some(table) = snapshot.table(&name.schema, &name.name).cloned() else {
             return Err(unknown_table(snapshot.catalog(), &written));
         };
-        let Some(query) = table.entry().query.clone() else {
-            return Err(Error::invalid_input(format!("\"{written}\" is not a materialized view"))
-                .with_sqlstate("42809"));
-        };
+        let query = table.entry().query.clone();
+        let query = query.ok_or_else(|| Error::internal("a materialized view without a query"))?;
         if concurrently && !query.populated {
             return Err(Error::invalid_input(format!(
                 "CONCURRENTLY needs a materialized view with rows, and \"{written}\" has not been populated: \

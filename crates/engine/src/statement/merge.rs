@@ -3,9 +3,10 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::given_table;
 use crate::statement::partners::most_listed;
 use crate::statement::referential::Modification;
-use crate::statement::refusal::refuse_output;
+use crate::statement::refusal::{refuse_output, unknown_constraint};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
@@ -25,7 +26,7 @@ use hypostyle_error::{counted, from_datafusion};
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::merge_actions::Action;
 use hypostyle_sql::{build, selected};
-use hypostyle_storage::ColumnEntry;
+use hypostyle_storage::{ColumnEntry, unknown_column};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeSet, HashSet};
@@ -244,8 +245,7 @@ impl Session {
             Outcome::Stored(_) => return Ok(None),
             rows => self.collect_rows(rows)?,
         };
-        let table = MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)?;
-        let given = self.scope.give(Relation::Rows { role: "source", rows: Arc::new(table) });
+        let given = given_table(&self.scope, "source", schema, batches)?;
         Ok(Some((given.factor(Some(alias)), given)))
     }
 
@@ -441,12 +441,12 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
     let chosen: Vec<Vec<String>> = match &conflict.conflict_target {
         None => all.map(|(_, key)| key).collect(),
         Some(ConflictTarget::Columns(columns)) => {
-            let table = target.data.entry();
-            let meant = |name: &Ident| {
+            let meant = |name: &Ident| -> Result<String> {
                 let name = fold(name);
-                table.column_meant(&name).map_or(name, |column| column.name.clone())
+                let column = entry.column_meant(&name).ok_or_else(|| unknown_column(entry, &name))?;
+                Ok(column.name.clone())
             };
-            let mut wanted: Vec<String> = columns.iter().map(meant).collect();
+            let mut wanted = columns.iter().map(meant).collect::<Result<Vec<String>>>()?;
             wanted.sort();
             let same = |key: &Vec<String>| {
                 let mut key = key.clone();
@@ -457,6 +457,9 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
         }
         Some(ConflictTarget::OnConstraint(name)) => {
             let wanted = last_of(name)?;
+            if entry.constraints.iter().all(|constraint| constraint.name != wanted) {
+                return Err(unknown_constraint(entry, &wanted));
+            }
             all.filter(|(name, _)| **name == wanted).map(|(_, key)| key).collect()
         }
     };

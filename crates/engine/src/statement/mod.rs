@@ -21,12 +21,14 @@ mod error_place;
 mod explain_options;
 mod expression;
 mod foreign;
+mod given_rows;
 mod given_types;
 #[cfg(test)]
 mod golden_plans;
 mod index;
 mod insert;
 mod key_lookup;
+mod like_table;
 mod local_settings;
 mod macros;
 mod maintenance;
@@ -48,6 +50,7 @@ mod refusal;
 mod result;
 mod returning;
 mod route;
+mod row_locks;
 mod sequence;
 mod sessions;
 mod settings;
@@ -93,7 +96,7 @@ use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use macros::refuse_stored;
 use materialized::refuse_materialized;
-use refusal::{refuse, refuse_given};
+use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
 use std::path::Path;
@@ -208,7 +211,17 @@ impl Session {
     /// means something else where names mean other tables, or another time: macros change, and so does what a
     /// PIVOT finds.
     pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
-        let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
+        let is_wire = self.settings.is_wire();
+        let known = self.last_read.lock().take_if(|last| last.is(sql, is_wire, given));
+        let statement = match known {
+            Some(known) => known.statement,
+            None => SqlStatement::parse(sql, given, extension(is_wire))?,
+        };
+        self.meant(sql, statement)
+    }
+
+    /// Returns what a statement that is read means now, and says what [`Self::read`] does.
+    pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
         let is_expanded = self.expand_macros(&mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
@@ -255,12 +268,15 @@ impl Session {
 
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         // Drivers put these around each statement, and parsing one takes longer than running it.
-        match sql {
-            _ if !matches!(parameters, Parameters::None) => {}
-            "BEGIN" | "START TRANSACTION" => return self.begin(&[]),
-            "COMMIT" => return self.commit(false),
-            "ROLLBACK" => return self.roll_back(false, None),
-            _ => {}
+        let is = |known: &str| sql.eq_ignore_ascii_case(known);
+        if matches!(parameters, Parameters::None) {
+            if is("BEGIN") || is("START TRANSACTION") {
+                return self.begin(&[]);
+            } else if is("COMMIT") {
+                return self.commit(false);
+            } else if is("ROLLBACK") {
+                return self.roll_back(false, None);
+            }
         }
         let (statement, is_of_now) = self.read(sql, positional(parameters))?;
         match statement {
@@ -276,6 +292,7 @@ impl Session {
             SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
+            SqlStatement::CreateLike(like) => self.create_like(like),
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
@@ -388,7 +405,8 @@ impl Session {
                 Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
             Statement::CreateFunction(_) => Err(Error::unsupported(
-                "CREATE FUNCTION is not supported; write the expression in the query, or in a view",
+                "CREATE FUNCTION is not supported; write CREATE TEMP MACRO, which names an expression for this session, \
+                 or the expression in the query, or in a view",
             )),
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
@@ -397,7 +415,15 @@ impl Session {
                 refuse_stored(temporary)?;
                 self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
             }
-            Statement::DropFunction(drop) if self.drop_attempt(&drop) || self.drop_macros(&drop) => Ok(DONE),
+            Statement::DropFunction(drop) => self.drop_functions(&drop),
+            Statement::DropProcedure { if_exists, proc_desc, .. } => {
+                let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
+                names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)
+            }
+            Statement::DropDomain(drop) => {
+                let name = drop.name.to_string();
+                drop_nothing("domain", &name, drop.if_exists, "42704").map(|()| DONE)
+            }
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
@@ -406,6 +432,7 @@ impl Session {
                     return Ok(outcome);
                 }
                 self.name_columns(&mut query);
+                self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
@@ -578,10 +605,10 @@ impl Session {
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();
         if !exists && !create {
-            let error = unknown_table(snapshot.catalog(), table);
+            let error = unknown_table(snapshot.catalog(), &split_name(table).join("."));
             return Err(Error::new(
                 error.kind(),
-                format!("{}, or create the table from the data with create=True", error.message()),
+                format!("{}; an append makes no table unless it is told to create one", error.message()),
             ));
         }
         self.write(&database, |writer| {

@@ -1,9 +1,11 @@
 //! Runs queries, from a parsed statement to stored columns or to a stream; and INSERT, which reads
 //! one.
 
+use crate::session::outcome::DONE;
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::given_table;
 use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
@@ -18,14 +20,13 @@ use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::MemTable;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ParamValues, TableReference};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
-    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -36,7 +37,7 @@ use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
@@ -230,18 +231,11 @@ impl Session {
                 let _once = finds.set(origins(&plan, &scope));
             }
             let outcome = match plan {
-                LogicalPlan::Statement(_)
-                | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
-                    // SET and functions: DataFusion keeps their state in the session.
+                LogicalPlan::Statement(_) => {
+                    // SET and RESET of DataFusion's own settings, which it keeps in the session.
                     plans.lock().clear();
-                    let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
-                    let plan = frame.logical_plan().clone();
-                    match plan.schema().fields().is_empty() {
-                        true => Ok(Outcome::Done { rows_affected: None }),
-                        false => start(&context.state(), plan, None, Purpose::Work, threads)
-                            .await
-                            .map(|(outcome, _)| outcome),
-                    }
+                    let _nothing = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
+                    Ok(DONE)
                 }
                 LogicalPlan::Ddl(other) => {
                     Err(Error::unsupported(format!("{} is not supported", other.name())))
@@ -278,7 +272,7 @@ impl Session {
         let SetExpr::Select(select) = query.body.as_ref() else { return false };
         let is_stored = |table: &TableWithJoins| match &table.relation {
             TableFactor::Table { name, args: None, .. } => {
-                table.joins.is_empty() && (self.table_of(name).is_some() || self.is_given_table(name))
+                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(&self.scope, name))
             }
             _ => false,
         };
@@ -289,13 +283,6 @@ impl Session {
             && walk(query, &mut Short::default()).is_continue()
             && !named_columns::is_needed(statement)
             && !order_keys::is_needed(statement)
-    }
-
-    /// Says whether a name is that of a stored table with the positions of its rows.
-    fn is_given_table(&self, name: &ObjectName) -> bool {
-        let [part] = name.0.as_slice() else { return false };
-        let given = part.as_ident().and_then(|name| self.scope.given(&name.value));
-        matches!(given, Some(Relation::Positions { table, .. }) if self.scope.cluster_table(&table).is_none())
     }
 
     /// Returns a stored table by its name.
@@ -435,9 +422,8 @@ impl Session {
         let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
         let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
-        let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.
-        let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
+        let selected = given_table(&self.scope, "selected", rows, Vec::new())?;
         **source = build::all_rows(selected.factor(None));
         let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
@@ -504,6 +490,13 @@ impl Session {
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
     }
+}
+
+/// Says whether a name is that of a stored table with the positions of its rows.
+fn is_given_table(scope: &Scope, name: &ObjectName) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    let given = part.as_ident().and_then(|name| scope.given(&name.value));
+    matches!(given, Some(Relation::Positions { table, .. }) if scope.cluster_table(&table).is_none())
 }
 
 /// Breaks at a query within a query, at functions that may take long, and when there are too many

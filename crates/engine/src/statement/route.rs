@@ -118,7 +118,7 @@ fn shown(batch: &RecordBatch) -> datafusion::error::Result<RecordBatch> {
 
 #[cfg(test)]
 mod tests {
-    use crate::session::plan_cache::tests::OPTIONS;
+    use crate::session::test_options::OPTIONS;
     use crate::session::{Engine, Outcome, Parameters, Session};
     use arrow::array::AsArray;
     use arrow::compute::cast;

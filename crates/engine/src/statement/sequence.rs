@@ -3,7 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
-use crate::statement::refusal::missing;
+use crate::statement::refusal::{missing, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::sequence_name;
@@ -143,8 +143,12 @@ impl Session {
     pub(super) fn alter_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
         let SequenceDefinition { if_exists, name, clauses, .. } = definition;
         let clauses = Clauses::of(clauses)?;
+        if !if_exists {
+            self.check_schema_of(&name)?;
+        }
         let Name { database, schema, name } = self.resolve(&name)?;
         self.write(&database, |writer| {
+            refuse_other_kind(writer.catalog(), &schema, &name, "a sequence")?;
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
                 return if if_exists { Ok(DONE) } else { Err(unknown_sequence(writer.catalog(), &name)) };
             };

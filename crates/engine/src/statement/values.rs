@@ -256,7 +256,7 @@ impl Session {
 mod tests {
     use super::*;
     use crate::session::Engine;
-    use crate::session::plan_cache::tests::OPTIONS;
+    use crate::session::test_options::OPTIONS;
     use crate::statement::dialect::parse;
     use hypostyle_storage::Database;
     use hypostyle_types::Identity;

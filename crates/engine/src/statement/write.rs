@@ -6,7 +6,7 @@ use crate::statement::constraint::referring;
 use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::referential::Modification;
-use crate::statement::refusal::{refuse, refuse_output};
+use crate::statement::refusal::{other_kind, refuse, refuse_output, wrong_kind};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
@@ -147,11 +147,12 @@ impl Session {
     pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
         let Name { database, schema, name } = self.resolve(name)?;
         let snapshot = self.scope.database(&database)?.snapshot;
-        if snapshot.catalog().view(&schema, &name).is_some() {
-            return Err(Error::invalid_input(format!("\"{name}\" is a view; only tables can be written to")));
-        }
         let Some(data) = snapshot.table(&schema, &name) else {
-            return Err(unknown_table(snapshot.catalog(), &name));
+            let catalog = snapshot.catalog();
+            return Err(match other_kind(catalog, &schema, &name, "a table") {
+                Some(kind) => wrong_kind(format!("\"{name}\" is {kind}; only tables can be written to")),
+                None => unknown_table(catalog, &name),
+            });
         };
         let alias = alias.unwrap_or_else(|| name.clone());
         Ok(Target::new(&self.scope, &database, &snapshot, data, &alias))

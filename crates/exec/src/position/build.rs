@@ -4,9 +4,9 @@ use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Value, Values};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, TableSource, Universe};
+use super::held;
 use super::index::unique_keys;
 use super::number::{Numbers, integers, known_places};
-use super::pipeline;
 use super::ready::{Link, Lists, ReadyFlow, Wanted};
 use super::reference::{Reference, Referred, is_short, join_index};
 use super::run::{collect, places};
@@ -236,7 +236,7 @@ impl Built {
         lists: Lists,
     ) -> Stopped<Result<Self, Lists>> {
         verify(execution, &lists.lists.iter().map(|(slot, _)| *slot).collect::<Vec<_>>())?;
-        pipeline::grow(&lists.reservation, rows * 4)?;
+        held::grow(&lists.reservation, rows * 4)?;
         let mut places = vec![NO_POSITION; rows];
         let own = lists.lists.iter().find(|(of, _)| *of == slot);
         for (place, position) in (0..).zip(own.iter().flat_map(|(_, list)| list)) {
@@ -281,7 +281,7 @@ impl Built {
     ) -> Stopped<Self> {
         let Lists { rows, .. } = lists;
         let begun = Instant::now();
-        let grow = |bytes: usize| pipeline::grow(&lists.reservation, bytes);
+        let grow = |bytes: usize| held::grow(&lists.reservation, bytes);
         verify(execution, &lists.lists.iter().map(|(slot, _)| *slot).collect::<Vec<_>>())?;
         let chunk = lists.chunk(execution.universe().sources.len());
         let numbers = Numbers::default();
@@ -569,7 +569,7 @@ fn first_of_each(execution: &Execution, key: &Expression, lists: &Lists) -> Stop
         return Ok(None);
     }
     let mut seen = vec![0_u64; span as usize / 64 + 1];
-    pipeline::grow(&lists.reservation, seen.len() * 8)?;
+    held::grow(&lists.reservation, seen.len() * 8)?;
     let mut places = Vec::new();
     for ((place, _), number) in keyed() {
         let bit = number.abs_diff(low);

@@ -3,14 +3,13 @@
 use super::build::Built;
 use super::evaluate::Columns;
 use super::flow::{Expression, Flow, Restriction, Source, Universe};
+use super::held;
 use super::measure::Measurements;
-use super::pipeline;
-use super::restrict::with_wanted;
 use super::shared::SharedSides;
 use super::stop::{Stop, Stopped};
 use arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::utils::collect_columns;
@@ -25,6 +24,9 @@ use std::sync::{Arc, OnceLock};
 /// Rows of inputs, by the places of these.
 pub(super) type Kept = Vec<(usize, Vec<RecordBatch>)>;
 
+/// Returns an operator whose aggregate computes only the groups of some keys.
+type Restrict = fn(&Arc<dyn ExecutionPlan>, &Arc<Restriction>, &Arc<Built>) -> Result<Arc<dyn ExecutionPlan>>;
+
 /// What all flows of a pipeline share while it runs.
 pub(super) struct Execution {
     pub columns: Columns,
@@ -32,6 +34,7 @@ pub(super) struct Execution {
     pub threads: usize,
     /// The operators whose rows are collected.
     inputs: Vec<Arc<dyn ExecutionPlan>>,
+    restrict: Restrict,
     /// How many rows of an input have been collected, and what holds their memory.
     collected: Vec<OnceLock<(usize, MemoryReservation)>>,
     /// The keys that aggregates among the inputs are asked for.
@@ -59,7 +62,7 @@ impl Execution {
         flow: &Flow,
         outputs: &[Expression],
         late: &[Expression],
-        inputs: Vec<Arc<dyn ExecutionPlan>>,
+        (inputs, restrict): (Vec<Arc<dyn ExecutionPlan>>, Restrict),
         context: &Arc<TaskContext>,
     ) -> Stopped<Self> {
         let read = |expressions: &[Expression]| {
@@ -82,6 +85,7 @@ impl Execution {
             threads: context.session_config().target_partitions(),
             collected: inputs.iter().map(|_| OnceLock::new()).collect(),
             inputs,
+            restrict,
             wanted: Mutex::default(),
             kept: None,
             shared: None,
@@ -101,9 +105,9 @@ impl Execution {
             let mut plan = plan.clone();
             let wanted = self.wanted.lock().clone();
             for (restriction, keys) in &wanted {
-                plan = with_wanted(&plan, restriction, keys).map_err(Stop::Error)?;
+                plan = (self.restrict)(&plan, restriction, keys).map_err(Stop::Error)?;
             }
-            let (batches, reservation) = pipeline::collect(&plan, &self.context).await?;
+            let (batches, reservation) = held::collect(&plan, &self.context).await?;
             self.columns.open_rows(slot, schema, &batches)?;
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
             if let Some(kept) = &self.kept {

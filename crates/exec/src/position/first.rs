@@ -7,10 +7,11 @@ use super::evaluate::{Evaluator, Values};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
 use super::group::{GroupIds, Grouping};
+use super::held;
 use super::number::Numbers;
-use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
 use super::run::{Sink, run};
+use super::sink::Pipeline;
 use super::sort::{repeated_key, write_keys};
 use super::stop::{Stop, Stopped};
 use super::window::WindowColumn;
@@ -101,7 +102,7 @@ impl FirstRows {
             let ids = all.ids.merge(&worker.ids)?;
             all.firsts.grow(all.ids.len());
             all.firsts.merge(&shared.keys, &worker.firsts, &ids)?;
-            pipeline::hold(&reservation, all.bytes())?;
+            held::hold(&reservation, all.bytes())?;
         }
         if all.firsts.tied() {
             execution.uncertain.lock().extend(self.uncertain());
@@ -158,7 +159,7 @@ impl Pipeline for FirstRows {
         Box::pin(async move {
             let positions = self.positions(execution, flow).await?;
             let reservation = execution.reservation(NAME);
-            pipeline::hold(&reservation, positions.len() * size_of::<u64>())?;
+            held::hold(&reservation, positions.len() * size_of::<u64>())?;
             let slots = self.universe.sources.len();
             let chunk = Chunk::new(slots, flow.slot, Selection::List(positions));
             let outputs = self.columns.iter().map(|column| match column {

@@ -6,13 +6,14 @@ use super::condition::is_kernel_type;
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Universe};
 use super::group::{GroupIds, Grouping};
+use super::held;
 use super::number::Numbers;
-use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
 use super::run::{Apart, CHUNK_ROWS, Sink, joined, run, run_apart};
 use super::segment::Segments;
 use super::sets::{self, Finest};
 use super::share::{Choice, Noted, Parts, Way};
+use super::sink::Pipeline;
 use super::sort::sort_key;
 use super::stop::{Stop, Stopped};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -249,7 +250,7 @@ impl FoldedApart {
         let mut batches = Vec::new();
         for (made, own) in run_apart(execution, flow, "PosFoldExec", &Arc::new(self)).await? {
             batches.extend(made);
-            pipeline::grow(&reservation, own.size())?;
+            held::grow(&reservation, own.size())?;
         }
         Ok((batches, reservation))
     }
@@ -328,12 +329,7 @@ impl Pipeline for Folded {
             });
             if let Some(segments) = shared.segments(execution, flow)? {
                 let (batches, reservation) = FoldedApart { shared, segments }.run(execution, flow).await?;
-                return Ok(pipeline::in_pieces(
-                    self.schema.clone(),
-                    batches,
-                    reservation,
-                    &execution.context,
-                ));
+                return Ok(held::in_pieces(self.schema.clone(), batches, reservation, &execution.context));
             }
             let workers = run(execution, flow, "PosFoldExec", || Folding::new(&shared, execution)).await?;
             let begun = Instant::now();
@@ -344,7 +340,7 @@ impl Pipeline for Folded {
             };
             let rows = batches.iter().map(RecordBatch::num_rows).sum();
             execution.measurements.once("merge groups", rows, begun.elapsed());
-            Ok(pipeline::in_pieces(self.schema.clone(), batches, reservation, &execution.context))
+            Ok(held::in_pieces(self.schema.clone(), batches, reservation, &execution.context))
         })
     }
 
@@ -388,11 +384,11 @@ fn together(
             None => all = Some(table),
             Some(all) => all.merge(table)?,
         }
-        pipeline::hold(reservation, all.as_ref().map_or(0, Table::bytes))?;
+        held::hold(reservation, all.as_ref().map_or(0, Table::bytes))?;
     }
     let all = all.ok_or_else(|| Stop::Unfit("there is no worker".into()))?;
     // The results are as large as the states, at most.
-    pipeline::hold(reservation, all.bytes() * (1 + shared.sets.len().max(1)))?;
+    held::hold(reservation, all.bytes() * (1 + shared.sets.len().max(1)))?;
     match shared.sets.is_empty() {
         true => Ok(vec![all.finish(shared, execution)?]),
         false => {
@@ -420,7 +416,7 @@ async fn by_parts(
         let Made::Parts(parts) = worker.made else {
             return Err(Stop::Unfit("a worker has not shared its rows out".into()));
         };
-        pipeline::grow(reservation, parts.bytes())?;
+        held::grow(reservation, parts.bytes())?;
         of_workers.push(parts);
     }
     let of_workers = Arc::new(of_workers);
@@ -444,11 +440,11 @@ async fn by_parts(
                     for chunk in noted.chunks(execution.universe().sources.len(), CHUNK_ROWS) {
                         execution.check()?;
                         table.push(&shared, &execution, &chunk)?;
-                        pipeline::hold(&own, before + table.bytes() * 2)?;
+                        held::hold(&own, before + table.bytes() * 2)?;
                     }
                 }
                 let batch = table.finish(&shared, &execution)?;
-                pipeline::hold(&own, before + batch.get_array_memory_size())?;
+                held::hold(&own, before + batch.get_array_memory_size())?;
                 batches.push(batch);
                 tokio::task::yield_now().await;
             }
@@ -458,7 +454,7 @@ async fn by_parts(
     for task in tasks {
         let (of_task, own): (Vec<RecordBatch>, MemoryReservation) = joined(task).await?;
         batches.extend(of_task);
-        pipeline::grow(reservation, own.size())?;
+        held::grow(reservation, own.size())?;
     }
     Ok(batches)
 }

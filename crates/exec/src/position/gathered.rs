@@ -5,8 +5,8 @@ use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Values};
 use super::execution::Execution;
 use super::flow::Expression;
+use super::held;
 use super::number::Numbers;
-use super::pipeline;
 use super::ready::ReadyFlow;
 use super::run::{Sink, run};
 use super::stop::{Stop, Stopped};
@@ -108,7 +108,7 @@ impl Gathered {
                     })
                 };
                 let mut workers = run(execution, flow, name, make).await?;
-                pipeline::hold(&reservation, workers.iter().map(Sink::bytes).sum())?;
+                held::hold(&reservation, workers.iter().map(Sink::bytes).sum())?;
                 let pieces = workers.iter_mut().flat_map(|worker| std::mem::take(&mut worker.pieces));
                 let (lists, computed) = together(pieces.collect(), kept.len(), &evaluators, execution)?;
                 let chunk = match all {
@@ -152,7 +152,7 @@ impl Gathered {
                 let rows = self.chunk.positions(execution.columns.slot(*number));
                 let column = execution.columns.get(*number)?;
                 if matches!(rows, Rows::List(_)) {
-                    pipeline::grow(&self.reservation, column.bytes_of(rows))?;
+                    held::grow(&self.reservation, column.bytes_of(rows))?;
                 }
                 column.gather(rows)
             }

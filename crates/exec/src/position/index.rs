@@ -9,8 +9,8 @@ use super::build::{Built, Place};
 use super::condition::{self, Places};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Kind, Mark, Step, TableSource, Universe};
+use super::held;
 use super::measure::Name;
-use super::pipeline;
 use super::ready::Lists;
 use super::reference::{Reference, reverse_index};
 use super::stop::{Stopped, stored};
@@ -252,7 +252,7 @@ impl Found {
 impl Lists {
     /// Accounts for the memory of rows that an index has found, and checks their blocks.
     fn hold_and_verify(&self, execution: &Execution, slot: usize) -> Stopped<()> {
-        pipeline::hold(&self.reservation, self.rows * 4 * self.lists.len())?;
+        held::hold(&self.reservation, self.rows * 4 * self.lists.len())?;
         let own = self.lists.iter().find(|(of, _)| *of == slot);
         let Some((_, rows)) = own else { return Ok(()) };
         execution.columns.of_slot(slot).try_for_each(|column| column.verify_at(rows))

@@ -2,25 +2,24 @@
 
 use super::build::Built;
 use super::execution::Execution;
-use super::flow::{Expression, Flow, Restriction, Step, Universe};
+use super::flow::{Flow, Restriction, Step, Universe};
 use super::indexed::{describe, describe_join};
 use super::parts::PartsExec;
 use super::ready::{ReadyFlow, Wanted};
+use super::restrict::with_wanted;
 use super::rule::{Positions, Rules};
 use super::shared::SharedSides;
+use super::sink::Pipeline;
 use super::stop::{Stop, Stopped};
 use super::verify;
 use crate::position::Mode;
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_expr_common::sort_expr::LexOrdering;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, SchedulingType, reset_plan_states,
 };
@@ -32,57 +31,11 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
     execute_stream,
 };
-use futures::future::BoxFuture;
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
 use hypostyle_sync::Mutex;
 use std::fmt;
 use std::sync::Arc;
-
-/// A flow and what is made of its rows.
-pub(super) trait Pipeline: fmt::Debug + Send + Sync {
-    fn universe(&self) -> &Arc<Universe>;
-
-    /// Returns the same over other tables; `None` if its results cannot be put together.
-    fn over(&self, _: Arc<Universe>) -> Option<Arc<dyn Pipeline>> {
-        None
-    }
-
-    fn flow(&self) -> &Flow;
-
-    /// Returns the expressions that it evaluates itself.
-    fn outputs(&self) -> Vec<Expression>;
-
-    /// Returns the keys of its groups, which are the first columns of the result.
-    fn keys(&self) -> &[Expression] {
-        &[]
-    }
-
-    /// Returns the expressions that it evaluates for rows of the result alone.
-    fn late(&self) -> Vec<Expression> {
-        Vec::new()
-    }
-
-    /// Returns the order in which the rows of the result are.
-    fn order(&self) -> Option<&LexOrdering> {
-        None
-    }
-
-    /// Tells whether the result has some of the rows only, which may be others whose keys are the same.
-    fn is_cut(&self) -> bool {
-        false
-    }
-
-    /// Returns the rows of the result. What stops it after the first one is an error.
-    fn run<'a>(
-        &'a self,
-        execution: &'a Arc<Execution>,
-        flow: &'a Arc<ReadyFlow>,
-    ) -> BoxFuture<'a, Stopped<SendableRecordBatchStream>>;
-
-    /// Writes what EXPLAIN says of it before the flow.
-    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
-}
 
 /// Runs a pipeline.
 #[derive(Clone, Debug)]
@@ -202,7 +155,8 @@ impl PipelineExec {
     ) -> Stopped<(SendableRecordBatchStream, Arc<Execution>)> {
         let (universe, flow) = (pipeline.universe(), pipeline.flow());
         let (outputs, late) = (pipeline.outputs(), pipeline.late());
-        let mut execution = Execution::new(universe, flow, &outputs, &late, self.inputs.clone(), context)?;
+        let mut execution =
+            Execution::new(universe, flow, &outputs, &late, (self.inputs.clone(), with_wanted), context)?;
         execution.kept = (self.mode == Mode::Verify).then(Mutex::default);
         execution.shared = shared;
         let steps = Arc::new(execution.measurements.clone());
@@ -287,54 +241,6 @@ impl PipelineExec {
             }
         }
     }
-}
-
-/// Returns the rows of batches in pieces, with what holds their memory.
-pub(super) fn in_pieces(
-    schema: SchemaRef,
-    batches: Vec<RecordBatch>,
-    reservation: MemoryReservation,
-    context: &TaskContext,
-) -> SendableRecordBatchStream {
-    let rows = context.session_config().batch_size().max(1);
-    let pieces = batches.into_iter().flat_map(move |batch| {
-        let count = batch.num_rows();
-        (0..count).step_by(rows).map(move |start| Ok(batch.slice(start, rows.min(count - start))))
-    });
-    let pieces = pieces.inspect(move |_| {
-        let _held = &reservation;
-    });
-    Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(pieces)))
-}
-
-/// Resizes a reservation, or stops the pipeline.
-pub(super) fn hold(reservation: &MemoryReservation, bytes: usize) -> Stopped<()> {
-    reservation.try_resize(bytes).map_err(|_| Stop::Unfit("memory does not suffice".into()))
-}
-
-/// Adds to a reservation, or stops the pipeline.
-pub(super) fn grow(reservation: &MemoryReservation, bytes: usize) -> Stopped<()> {
-    hold(reservation, reservation.size().saturating_add(bytes))
-}
-
-/// Returns all rows of an operator.
-pub(super) async fn collect(
-    plan: &Arc<dyn ExecutionPlan>,
-    context: &Arc<TaskContext>,
-) -> Stopped<(Vec<RecordBatch>, MemoryReservation)> {
-    let consumer = datafusion::execution::memory_pool::MemoryConsumer::new("PosJoinExec");
-    let reservation = consumer.register(context.memory_pool());
-    let mut rows = execute_stream(plan.clone(), context.clone()).map_err(Stop::Error)?;
-    let mut batches = Vec::new();
-    while let Some(batch) = rows.next().await {
-        let batch = batch.map_err(Stop::Error)?;
-        // They are put together into one array for each column.
-        grow(&reservation, batch.get_array_memory_size() * 2)?;
-        if batch.num_rows() > 0 {
-            batches.push(batch);
-        }
-    }
-    Ok((batches, reservation))
 }
 
 impl fmt::Display for PipelineExec {

@@ -7,11 +7,11 @@ use super::condition;
 use super::evaluate::{Columns, Evaluator};
 use super::execution::Execution;
 use super::flow::{Expression, Flow, Join, Kind, Mark, Restricted, Source, Step, Universe};
+use super::held;
 use super::imprint::Imprints;
 use super::index::{self, Compared, Found};
 use super::mark;
 use super::measure::{Name, Steps};
-use super::pipeline;
 use super::run::{collect, estimate};
 use super::stop::{Stop, Stopped};
 use arrow::array::ArrayRef;
@@ -225,7 +225,7 @@ fn asked<'a>(
 ) -> Stopped<Built> {
     let reservation = execution.reservation("PosJoinExec");
     let copy = Lists { lists: lists.lists.clone(), rows: lists.rows, reservation };
-    pipeline::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
+    held::hold(&copy.reservation, lists.rows * 4 * lists.lists.len())?;
     Built::of_keys(execution, &keys.collect::<Vec<_>>(), copy)
 }
 

@@ -5,9 +5,9 @@ use super::chunk::Chunk;
 use super::evaluate::{Evaluator, Values};
 use super::execution::Execution;
 use super::flow::Kind;
+use super::held;
 use super::measure::{Steps, Stopwatch};
 use super::number::Numbers;
-use super::pipeline;
 use super::ready::{Action, Lists, ReadyFlow};
 use super::stop::{Stop, Stopped};
 use arrow::array::RecordBatch;
@@ -147,12 +147,12 @@ async fn work_apart<A: Apart>(
                 execution.check()?;
                 sink.push(&execution, chunk)?;
                 // What is made of them takes as much again, at most.
-                pipeline::hold(&reservation, held + sink.bytes() * 2)
+                held::hold(&reservation, held + sink.bytes() * 2)
             })?;
         }
         let batch = apart.finish(&execution, sink)?;
         held += batch.get_array_memory_size();
-        pipeline::hold(&reservation, held)?;
+        held::hold(&reservation, held)?;
         batches.push(batch);
         tokio::task::yield_now().await;
     }
@@ -206,7 +206,7 @@ pub(super) async fn collect(
         return Err(Stop::Unfit("too many rows are collected".into()));
     }
     let reservation = execution.reservation("PosJoinExec");
-    pipeline::hold(&reservation, rows * 4 * lists.len())?;
+    held::hold(&reservation, rows * 4 * lists.len())?;
     Ok(Lists { lists, rows, reservation })
 }
 
@@ -279,7 +279,7 @@ async fn work<S: Sink>(
         worker.morsel(morsel.clone(), &mut |chunk| {
             execution.check()?;
             sink.push(&execution, chunk)?;
-            pipeline::hold(&reservation, sink.bytes())
+            held::hold(&reservation, sink.bytes())
         })?;
         tokio::task::yield_now().await;
     }

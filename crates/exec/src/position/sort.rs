@@ -8,10 +8,11 @@ use super::execution::Execution;
 use super::first::late_output;
 use super::flow::{Expression, Flow, Universe};
 use super::gathered::Gathered;
+use super::held;
 use super::number::integers;
-use super::pipeline::{self, Pipeline};
 use super::ready::ReadyFlow;
 use super::run::{Sink, run_pieces};
+use super::sink::Pipeline;
 use super::stop::{Stop, Stopped};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::SortOptions;
@@ -126,7 +127,7 @@ impl Sorted {
         let keys = keys.collect::<Stopped<Vec<_>>>()?;
         let count = rows.rows();
         let reservation = execution.reservation(self.name());
-        pipeline::hold(&reservation, count * (ROW_BYTES + KEY_BYTES * keys.len()))?;
+        held::hold(&reservation, count * (ROW_BYTES + KEY_BYTES * keys.len()))?;
         let limit = self.limit;
         let order = execution.blocking(move |execution| {
             let all = Rows::Range(0, count as u32);
@@ -143,7 +144,7 @@ impl Sorted {
             Ok(places)
         });
         let order = order.await?;
-        pipeline::hold(&reservation, order.capacity() * size_of::<u32>())?;
+        held::hold(&reservation, order.capacity() * size_of::<u32>())?;
         Ok((rows, order, reservation))
     }
 }

@@ -8,8 +8,9 @@ use super::flow::{Expression, Flow, Universe};
 use super::function::{Aggregate, Frame, Function, Pick};
 use super::gathered::Gathered;
 use super::group::Grouping;
-use super::pipeline::{self, Pipeline};
+use super::held;
 use super::ready::ReadyFlow;
+use super::sink::Pipeline;
 use super::sort::{sort_key, write_keys};
 use super::stop::{Stop, Stopped};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, new_empty_array};
@@ -350,7 +351,7 @@ impl Windowed {
             let end = (start + PIECE_ROWS).min(rows.rows());
             let piece = rows.chunk.part(start, end);
             states.fold(&aggregates, &execution.columns, &piece, Ids::Each(&ids[start..end]))?;
-            pipeline::hold(&reservation, states.bytes() * 2)?;
+            held::hold(&reservation, states.bytes() * 2)?;
         }
         let places = Arc::new(ids);
         let output = |values| Output::Picked {
@@ -377,14 +378,14 @@ impl Windowed {
         let reservation = execution.reservation(NAME);
         let keys = self.partition_by.len() + self.order_by.len();
         let of_row = ROW_BYTES + KEY_BYTES * keys + FUNCTION_BYTES * self.functions.len();
-        pipeline::hold(&reservation, rows.rows() * of_row)?;
+        held::hold(&reservation, rows.rows() * of_row)?;
         let (this, flow) = (self.clone(), flow.clone());
         let work = move |execution: &Execution| {
             let outputs = this.compute(execution, &rows, &flow)?;
             Ok((rows, outputs))
         };
         let (rows, outputs) = execution.blocking(work).await?;
-        pipeline::hold(&reservation, rows.rows() * FUNCTION_BYTES * self.functions.len())?;
+        held::hold(&reservation, rows.rows() * FUNCTION_BYTES * self.functions.len())?;
         Ok((rows, outputs, reservation))
     }
 }

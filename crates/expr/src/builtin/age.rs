@@ -1,6 +1,7 @@
 //! Differences of points in time: in years, months and days as people count them, and in units.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use crate::calendar::days_in_month;
 use crate::interval::INTERVAL;
 use arrow::array::{ArrayRef, AsArray, Int64Array, IntervalMonthDayNanoArray};

@@ -1,6 +1,7 @@
 //! How much two texts differ, as in DuckDB.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::DataType;
 use datafusion::error::Result;

@@ -1,7 +1,7 @@
 //! `list_transform` and `list_filter` with functions of an element and, as in DuckDB, of its place,
 //! which DataFusion's do not know.
 
-use crate::builtin::refused;
+use crate::arguments::refused;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, filter, take_arrays};

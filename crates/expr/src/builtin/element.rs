@@ -1,8 +1,8 @@
 //! One element of each list, as the aggregate of its elements gives it: `list_first(l)`, `list_last(l)`,
 //! `list_any_value(l)`.
 
+use crate::arguments::refused;
 use crate::builtin::of_list::other_names;
-use crate::builtin::refused;
 use arrow::array::{Array, AsArray, LargeListArray, UInt64Array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, FieldRef};

@@ -1,7 +1,7 @@
 //! `text GLOB pattern`, as in DuckDB: `*` stands for any text, `?` for any letter, `[a-z]` and `[!a-z]` for
 //! one of some letters and for one of the others, and a backslash before a letter for this letter.
 
-use crate::builtin::{Described, Kind};
+use crate::builtin::written::{Described, Kind};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 use datafusion::error::Result;

@@ -1,6 +1,6 @@
 //! Intervals whose parts are brought below a day and a month, as in PostgreSQL.
 
-use crate::builtin::{Described, Kind};
+use crate::builtin::written::{Described, Kind};
 use crate::interval::INTERVAL;
 use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};

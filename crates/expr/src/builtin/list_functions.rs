@@ -2,7 +2,8 @@
 //! numbers accept lists of lists, and fail inside. Functions of several lists accept a stored one,
 //! whose offsets are wide, beside a literal, and fail, too. So does one of several texts.
 
-use crate::builtin::refused;
+use crate::arguments::refused;
+use crate::nested_type::element;
 use crate::sizes::length_of_list;
 use crate::value_keys::{is_list_or_structure, lists_in_order};
 use crate::wrapped::as_within;
@@ -55,13 +56,6 @@ pub(super) fn register(context: &SessionContext) {
 pub(crate) struct Alike {
     inner: Arc<ScalarUDF>,
     signature: Signature,
-}
-
-fn element(of: &DataType) -> Option<&FieldRef> {
-    match of {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => Some(field),
-        _ => None,
-    }
 }
 
 fn has_wide(of: &DataType) -> bool {

@@ -1,6 +1,7 @@
 //! What a regular expression finds in a text, and the parts of a text between.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use crate::pattern::check_pattern;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder, StructArray,

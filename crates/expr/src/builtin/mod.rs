@@ -11,19 +11,23 @@ pub(crate) mod each;
 pub(crate) mod element;
 pub(crate) mod elements;
 mod glob;
+pub(crate) mod identifiers;
 mod justify;
 mod kept;
 mod list;
 pub(crate) mod list_functions;
 pub(crate) mod made;
+mod maps;
 mod matches;
 pub(crate) mod moments;
 mod number;
 mod number_pattern;
 pub(crate) mod of_list;
 pub(crate) mod ordered;
+pub(crate) mod overload;
 pub(crate) mod reduce;
 pub(crate) mod sleep;
+mod special;
 mod strftime;
 mod strptime;
 pub(crate) mod structure;
@@ -33,208 +37,38 @@ mod time_from_char;
 mod time_pattern;
 mod time_to_char;
 mod to_char;
+mod written;
 
 pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;
 pub use text::braces;
+pub(crate) use written::Builtin;
 
-use crate::interval::INTERVAL;
 use crate::meter::Meter;
-use crate::wrapped::equal_by;
-use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
-use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::SessionContext;
-use hypostyle_error::external;
-use hypostyle_error::type_name::type_name;
-use hypostyle_types::Error;
 use std::sync::Arc;
-
-/// The type that an argument is converted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// Whatever it is.
-    Any,
-    Text,
-    Integer,
-    Double,
-    Interval,
-    /// A point in time, a date or their text, with or without a zone, in microseconds.
-    Time,
-    List,
-    /// A number, a point in time, a time of day or an interval, which a pattern shows.
-    Shown,
-}
-
-impl Kind {
-    /// Returns the type that a value of a type becomes.
-    fn coerced(self, of: &DataType) -> Option<DataType> {
-        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
-        match self {
-            Self::Any => Some(of.clone()),
-            Self::Text if of.is_string() || of.is_null() => Some(DataType::Utf8),
-            Self::Integer if of.is_integer() || of.is_null() => Some(DataType::Int64),
-            Self::Double if of.is_numeric() || of.is_null() => Some(DataType::Float64),
-            Self::Interval if *of == INTERVAL || of.is_string() || of.is_null() => Some(INTERVAL),
-            Self::Time => match of {
-                DataType::Timestamp(_, zone) => {
-                    Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
-                }
-                DataType::Date32 | DataType::Null => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
-                of if of.is_string() => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
-                _ => None,
-            },
-            Self::List if is_list || of.is_null() => Some(of.clone()),
-            Self::Shown => match of {
-                DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(_) => Some(of.clone()),
-                of if of.is_numeric() || *of == INTERVAL => Some(of.clone()),
-                of => Self::Time.coerced(of),
-            },
-            _ => None,
-        }
-    }
-
-    fn described(self) -> &'static str {
-        match self {
-            Self::Any => "a value",
-            Self::Text => "a text",
-            Self::Integer => "an integer",
-            Self::Double => "a number",
-            Self::Interval => "an interval",
-            Self::Time => "a point in time",
-            Self::List => "a list",
-            Self::Shown => "a point in time, an interval or a number",
-        }
-    }
-}
-
-/// Computes a function of as many rows as there are.
-type Body = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
-
-/// The type of a function of arguments of types.
-type Gives = fn(&[DataType]) -> Result<DataType>;
-
-/// A function as it is written down.
-struct Described {
-    names: &'static [&'static str],
-    /// The kinds of its arguments. The last one is that of all further arguments, if there may be
-    /// `more`.
-    kinds: &'static [Kind],
-    /// The number of last arguments that may be left out.
-    optional: usize,
-    more: bool,
-    gives: Gives,
-    body: Body,
-}
-
-impl Described {
-    const fn new(names: &'static [&'static str], kinds: &'static [Kind], gives: Gives, body: Body) -> Self {
-        Self { names, kinds, optional: 0, more: false, gives, body }
-    }
-
-    const fn optional(self, optional: usize) -> Self {
-        Self { optional, ..self }
-    }
-
-    const fn more(self) -> Self {
-        Self { more: true, ..self }
-    }
-}
-
-/// A function that is described.
-#[derive(Debug)]
-pub(crate) struct Builtin {
-    described: &'static Described,
-    aliases: Vec<String>,
-    signature: Signature,
-}
-
-impl std::fmt::Debug for Described {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.names[0])
-    }
-}
-
-equal_by!(Builtin: name());
-
-impl ScalarUDFImpl for Builtin {
-    fn name(&self) -> &str {
-        self.described.names[0]
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let Described { kinds, optional, more, .. } = self.described;
-        if types.len() + optional < kinds.len() || (types.len() > kinds.len() && !more) {
-            let wanted: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
-            return Err(refused(format!("{}() takes {}", self.name(), wanted.join(", "))));
-        }
-        let coerced = types.iter().enumerate().map(|(place, of)| {
-            let kind = kinds.get(place).or(kinds.last()).copied().unwrap_or(Kind::Any);
-            kind.coerced(of).ok_or_else(|| {
-                let (name, place, wanted) = (self.name(), place + 1, kind.described());
-                refused(format!("{name}(): argument {place} is {wanted}, not {}", type_name(of)))
-            })
-        });
-        coerced.collect()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        (self.described.gives)(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
-        let gives = self.return_type(&types)?;
-        Ok(Arc::new(Field::new(self.name(), gives, true)))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let rows = if is_scalar { 1 } else { args.number_rows };
-        let columns = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let values = (self.described.body)(&columns, rows)?;
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
-            false => ColumnarValue::Array(values),
-        })
-    }
-}
+use written::{Described, function};
 
 /// Returns the function of a zone's part, which the rewrites of plans know.
 pub(crate) fn timezone_part() -> Option<ScalarUDF> {
-    let described = time::FUNCTIONS.iter().find(|described| described.names[0] == "timezone_part")?;
-    let signature = Signature::user_defined(Volatility::Immutable);
-    Some(ScalarUDF::from(Builtin { described, aliases: Vec::new(), signature }))
-}
-
-/// Returns an error of who called a function.
-fn refused(message: impl Into<String>) -> DataFusionError {
-    external(Error::invalid_input(message.into()).with_sqlstate("22023"))
+    time::FUNCTIONS.iter().find(|described| described.names[0] == "timezone_part").map(function)
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 13] = [
+    let tables: [&'static [Described]; 16] = [
         age::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
         distance::FUNCTIONS,
         glob::FUNCTIONS,
+        identifiers::FUNCTIONS,
         justify::FUNCTIONS,
         list::FUNCTIONS,
+        maps::FUNCTIONS,
         matches::FUNCTIONS,
         number::FUNCTIONS,
+        special::FUNCTIONS,
         structure::FUNCTIONS,
         text::FUNCTIONS,
         time::FUNCTIONS,
@@ -243,18 +77,13 @@ fn all() -> impl Iterator<Item = &'static Described> {
     tables.into_iter().flatten()
 }
 
-fn function(described: &'static Described) -> ScalarUDF {
-    let aliases = described.names[1..].iter().map(ToString::to_string).collect();
-    let signature = Signature::user_defined(Volatility::Immutable);
-    ScalarUDF::from(Builtin { described, aliases, signature })
-}
-
 /// Returns a function that is described, by its name.
 pub(crate) fn described(name: &str) -> Option<Arc<ScalarUDF>> {
     all().find(|described| described.names[0] == name).map(|described| Arc::new(function(described)))
 }
 
 pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
+    time::note_start();
     for described in all() {
         context.register_udf(function(described));
     }
@@ -265,9 +94,12 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     each::register(context);
     element::register(context);
     elements::register(context);
+    identifiers::register(context);
     moments::register(context);
     ordered::register(context);
     of_list::register(context);
+    // This takes what the ones above have registered.
+    overload::register(context, described);
     reduce::register(context);
     sleep::register(context, meter);
     structure::register(context);

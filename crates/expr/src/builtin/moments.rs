@@ -1,7 +1,7 @@
 //! Aggregates of the moments of numbers: their skewness and kurtosis, as in DuckDB, and linear
 //! regression.
 
-use crate::builtin::refused;
+use crate::arguments::refused;
 use crate::moments;
 use crate::sliding_numbers::{self, Part, Sliding};
 use arrow::array::{ArrayRef, AsArray};

@@ -1,7 +1,8 @@
 //! Aggregates of the elements of a list: `list_median(l)` and the like. A list of each row has an
 //! accumulator of its own.
 
-use crate::builtin::refused;
+use crate::arguments::refused;
+use crate::nested_type::element;
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::ScalarValue;
@@ -43,13 +44,6 @@ pub(crate) struct OfList {
     aliases: Vec<String>,
     inner: Arc<AggregateUDF>,
     signature: Signature,
-}
-
-fn element(of: &DataType) -> Option<&FieldRef> {
-    match of {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => Some(field),
-        _ => None,
-    }
 }
 
 impl ScalarUDFImpl for OfList {

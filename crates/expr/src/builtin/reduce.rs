@@ -2,7 +2,7 @@
 //! of their type, or of that of a value to begin with, which may follow. The function may have the
 //! place of the element as a third parameter.
 
-use crate::builtin::refused;
+use crate::arguments::refused;
 use crate::cast::cast;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::compute::{interleave, take, take_arrays};

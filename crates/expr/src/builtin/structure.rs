@@ -1,6 +1,7 @@
 //! Structures of the fields of others, and their fields by their values, as DuckDB has them.
 
-use crate::builtin::{Described, Kind, refused};
+use crate::arguments::refused;
+use crate::builtin::written::{Described, Kind};
 use crate::cast::cast as cast_as_sql;
 use crate::common_type::of_decimals;
 use crate::structures::row_field;

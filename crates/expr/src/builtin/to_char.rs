@@ -1,11 +1,12 @@
 //! Values as texts by patterns: `to_char` and `strftime`; and texts as values by them.
 
+use crate::arguments::refused;
 use crate::builtin::number_pattern::{Pattern, number_of};
 use crate::builtin::strftime::{self, Item, Shown};
 use crate::builtin::time_from_char::{self, Found, Refusal};
 use crate::builtin::time_pattern::{Node, nodes};
 use crate::builtin::time_to_char::{Parts, written};
-use crate::builtin::{Described, Kind, refused};
+use crate::builtin::written::{Described, Kind};
 use crate::calendar::Clock;
 use crate::time_text::seconds_between;
 use crate::time_zone::in_zones;

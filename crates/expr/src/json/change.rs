@@ -60,7 +60,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
         call.written(|row, out| {
             let (Some(first), Some(second)) = (first.get(row), second.get(row)) else { return Ok(false) };
             let mut joined = String::new();
-            join(first, second, &mut joined)?;
+            join(first, second, &mut joined);
             normal(&joined, out);
             Ok(true)
         })
@@ -71,7 +71,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
 const DEPTH_MAX: usize = 512;
 
 /// Writes an object of members; the name of each is in quotes.
-fn object<'a>(members: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>, out: &mut String) {
+pub(super) fn object<'a>(members: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>, out: &mut String) {
     out.push('{');
     for (place, (name, value)) in members.into_iter().enumerate() {
         if place > 0 {
@@ -84,7 +84,7 @@ fn object<'a>(members: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>, o
     out.push('}');
 }
 
-fn array<'a>(values: impl IntoIterator<Item = Cow<'a, str>>, out: &mut String) {
+pub(super) fn array<'a>(values: impl IntoIterator<Item = Cow<'a, str>>, out: &mut String) {
     out.push('[');
     for (place, value) in values.into_iter().enumerate() {
         if place > 0 {
@@ -336,7 +336,7 @@ fn removed(call: &Call<'_>) -> Result<ArrayRef> {
 }
 
 /// Joins two objects, or two arrays, or what becomes arrays of one element.
-fn join(first: &str, second: &str, out: &mut String) -> Result<()> {
+fn join(first: &str, second: &str, out: &mut String) {
     let own = |(name, value): (&'_ str, &'_ str)| (name.to_string(), value.to_string());
     match (text::kind(first), text::kind(second)) {
         (Some(Of::Object), Some(Of::Object)) => {
@@ -353,5 +353,4 @@ fn join(first: &str, second: &str, out: &mut String) -> Result<()> {
             array(parts(first, one).into_iter().chain(parts(second, other)), out);
         }
     }
-    Ok(())
 }

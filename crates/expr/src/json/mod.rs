@@ -4,13 +4,17 @@
 mod change;
 mod path;
 mod read;
+mod set;
 pub(crate) mod text;
+mod transform;
 mod write;
 
 pub(crate) use text::includes;
 pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
+pub(crate) use transform::{JsonColumn, JsonTransform};
 pub use write::texts;
 
+use crate::arguments::{ArgumentKind, Arguments, refused};
 use crate::types::JSONB;
 use crate::wrapped::equal_by;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray, StringViewArray};
@@ -18,7 +22,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -26,8 +30,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_error::external;
-use hypostyle_error::type_name::type_name;
-use hypostyle_types::{Error, LogicalType, check_json_text};
+use hypostyle_types::{LogicalType, check_json_text};
 use path::Step;
 use std::sync::Arc;
 
@@ -43,7 +46,9 @@ enum Kind {
     Boolean,
 }
 
-impl Kind {
+impl ArgumentKind for Kind {
+    const ANY: Self = Self::Any;
+
     fn coerced(self, of: &DataType) -> Option<DataType> {
         let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
         match self {
@@ -87,10 +92,7 @@ enum Gives {
 /// A function as it is written down.
 struct Described {
     names: &'static [&'static str],
-    /// The kinds of its arguments. The last one is that of all further ones, if there may be `more`.
-    kinds: &'static [Kind],
-    optional: usize,
-    more: bool,
+    arguments: Arguments<Kind>,
     gives: Gives,
     body: fn(&Call<'_>) -> Result<ArrayRef>,
 }
@@ -102,15 +104,15 @@ impl Described {
         gives: Gives,
         body: fn(&Call<'_>) -> Result<ArrayRef>,
     ) -> Self {
-        Self { names, kinds, optional: 0, more: false, gives, body }
+        Self { names, arguments: Arguments::new(kinds), gives, body }
     }
 
     const fn optional(self, optional: usize) -> Self {
-        Self { optional, ..self }
+        Self { arguments: self.arguments.optional(optional), ..self }
     }
 
     const fn more(self) -> Self {
-        Self { more: true, ..self }
+        Self { arguments: self.arguments.more(), ..self }
     }
 }
 
@@ -281,19 +283,7 @@ impl ScalarUDFImpl for JsonFunction {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let Described { kinds, optional, more, .. } = self.described;
-        if types.len() + optional < kinds.len() || (types.len() > kinds.len() && !more) {
-            let wanted: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
-            return Err(refused(format!("{}() takes {}", self.name(), wanted.join(", "))));
-        }
-        let coerced = types.iter().enumerate().map(|(place, of)| {
-            let kind = kinds.get(place).or(kinds.last()).copied().unwrap_or(Kind::Any);
-            kind.coerced(of).ok_or_else(|| {
-                let (name, place, wanted) = (self.name(), place + 1, kind.described());
-                refused(format!("{name}(): argument {place} is {wanted}, not {}", type_name(of)))
-            })
-        });
-        coerced.collect()
+        self.described.arguments.coerced(self.name(), types)
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -365,11 +355,6 @@ pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transforme
     }))
 }
 
-/// Returns an error of who called a function.
-fn refused(message: impl Into<String>) -> DataFusionError {
-    external(Error::invalid_input(message.into()).with_sqlstate("22023"))
-}
-
 /// Returns numbers of rows.
 fn integers(values: impl Iterator<Item = Result<Option<i64>>>) -> Result<ArrayRef> {
     Ok(Arc::new(values.collect::<Result<Int64Array>>()?))
@@ -382,7 +367,8 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 3] = [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS];
+    let tables: [&'static [Described]; 4] =
+        [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS, set::FUNCTIONS];
     tables.into_iter().flatten()
 }
 
@@ -390,4 +376,5 @@ pub(crate) fn register(context: &SessionContext) {
     for described in all() {
         context.register_udf(ScalarUDF::from(JsonFunction::new(described)));
     }
+    transform::register(context);
 }

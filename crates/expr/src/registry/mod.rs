@@ -22,14 +22,13 @@ use table::TABLE;
 
 /// Registers all functions that belong to no session, and those that only take the memory or the
 /// clock of one. Later ones wrap earlier ones, and those that the context has already.
-///
-/// # Errors
-/// Those of DataFusion, if it does not take a function.
-pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Arc<Clock>) -> Result<()> {
+pub fn register_all(context: &SessionContext, meter: &Arc<Meter>, clock: &Arc<Clock>) {
     for function in aggregate::functions() {
         context.register_udaf(function);
     }
-    context.register_udaf(percentile::function());
+    for function in percentile::functions() {
+        context.register_udaf(function);
+    }
     for function in operand::functions() {
         context.register_udf(function);
     }
@@ -44,7 +43,6 @@ pub fn register_all(context: &mut SessionContext, meter: &Arc<Meter>, clock: &Ar
     any_equal::register(context);
     // This wraps what the others have registered.
     amplifier::register(context, meter);
-    Ok(())
 }
 
 /// Returns the functions that plans of a session with such settings, or for one, may call. Those that
@@ -58,7 +56,7 @@ pub fn functions(
     meter: &Arc<Meter>,
     further: &[&'static Table],
 ) -> Result<Functions> {
-    let mut context = SessionContext::new_with_config(SessionConfig::from(config.clone()));
-    register_all(&mut context, meter, &Arc::default())?;
+    let context = SessionContext::new_with_config(SessionConfig::from(config.clone()));
+    register_all(&context, meter, &Arc::default());
     Functions::new(context, meter, std::iter::once(&TABLE).chain(further.iter().copied()).collect())
 }

@@ -99,6 +99,13 @@ pub struct Altered {
 pub enum Change {
     /// Adds a node, which has no replica yet.
     AddNode(Node),
+    /// Says that a node is found at another address.
+    MoveNode {
+        /// The node.
+        node: NodeId,
+        /// Its address.
+        address: String,
+    },
     /// Gives a node another state. The replicas of a lost one leave the in-sync sets, but for the
     /// last ones.
     SetNodeState {
@@ -205,6 +212,7 @@ impl Catalog {
         let mut next = self.following()?;
         match change {
             Change::AddNode(node) => next.nodes.push(node.clone()),
+            Change::MoveNode { node, address } => next.node_mut(*node)?.address.clone_from(address),
             Change::SetNodeState { node, state } => next.set_state(*node, *state)?,
             Change::RemoveNode { node, force } => next.remove_node(*node, *force)?,
             Change::CreateTable { table, nodes } => next.create_table(table, nodes)?,
@@ -266,9 +274,13 @@ impl Catalog {
         Life(self.epoch.0)
     }
 
-    fn set_state(&mut self, id: NodeId, state: NodeState) -> Result<()> {
+    fn node_mut(&mut self, id: NodeId) -> Result<&mut Node> {
         let node = self.nodes.iter_mut().find(|node| node.id == id);
-        node.ok_or_else(|| missing(format_args!("node {id}")))?.state = state;
+        node.ok_or_else(|| missing(format_args!("node {id}")))
+    }
+
+    fn set_state(&mut self, id: NodeId, state: NodeState) -> Result<()> {
+        self.node_mut(id)?.state = state;
         if state != NodeState::Lost {
             return Ok(());
         }

@@ -33,8 +33,7 @@ pub struct Config {
     /// fragments. 0 for never.
     #[serde(default = "lost_after")]
     pub lost_after: u32,
-    /// The other nodes. A node that joins a cluster needs one that is there; the catalog then has
-    /// the others.
+    /// Other nodes that this one finds at these addresses, whatever the catalog says.
     #[serde(default)]
     pub peers: Vec<Peer>,
 }

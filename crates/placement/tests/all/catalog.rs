@@ -274,6 +274,9 @@ fn other_changes_fit_or_are_refused() {
     assert!(catalog.apply_at(Epoch(7), &Change::DropTable(TABLE)).unwrap().table(TABLE).is_none());
     for (change, kind) in [
         (Change::AddNode(node(1)), ErrorKind::AlreadyExists),
+        (Change::MoveNode { node: id(1), address: "host0:4953".into() }, ErrorKind::AlreadyExists),
+        (Change::MoveNode { node: id(1), address: "host1".into() }, ErrorKind::InvalidInput),
+        (Change::MoveNode { node: id(5), address: "host5:4953".into() }, ErrorKind::UnknownName),
         (create("hashed", Partitioning::Replicated, 1, 2), ErrorKind::AlreadyExists),
         (create("new", Partitioning::RoundRobin { fragments: 5000 }, 1, 1), ErrorKind::InvalidInput),
         (create("new", Partitioning::Replicated, 1, 3), ErrorKind::InvalidInput),
@@ -334,6 +337,7 @@ fn a_difference_makes_a_catalog_of_any_before() {
         Change::DropTable(TableId(2)),
         create("many", turns, 2, 2),
         Change::AddNode(node(2)),
+        Change::MoveNode { node: id(2), address: "elsewhere:4953".into() },
         Change::RestartReplica(FIRST, id(1)),
         Change::DropReplica(FIRST, id(1)),
         Change::SetNodeState { node: id(1), state: NodeState::Draining },

@@ -25,10 +25,15 @@ pub fn append(offsets: &mut Vec<i64>, element: &mut Column, bytes: &[u8]) -> Res
     let mut dimensions = Vec::new();
     for _ in 0..count {
         let (length, _first) = (cursor.i32()?, cursor.i32()?);
-        dimensions.push(usize::try_from(length).ok().filter(|length| *length > 0));
+        dimensions.push(usize::try_from(length).map_err(|_| wrong_length())?);
     }
-    let dimensions = dimensions.into_iter().collect::<Option<Vec<usize>>>();
-    let dimensions = dimensions.ok_or_else(wrong_length)?;
+    // An oidvector or int2vector of nothing has a dimension nevertheless.
+    if dimensions == [0] {
+        dimensions.clear();
+    }
+    if dimensions.contains(&0) {
+        return Err(wrong_length());
+    }
     let elements = dimensions.iter().try_fold(1_usize, |product, length| product.checked_mul(*length));
     let is_there = elements.and_then(|elements| elements.checked_mul(ELEMENT_BYTES));
     if !dimensions.is_empty() && is_there.is_none_or(|bytes| bytes > cursor.0.len()) {
@@ -97,7 +102,7 @@ fn append_text(offsets: &mut Vec<i64>, element: &mut Column, bytes: &[u8]) -> Re
         innermost = below;
         depth += 1;
     }
-    if innermost.kind != Kind::Shown {
+    if !matches!(innermost.kind, Kind::Shown | Kind::ShownRow) {
         return Err(Error::protocol("an array comes as text where it was asked for in binary"));
     }
     let start = match bytes.first() {

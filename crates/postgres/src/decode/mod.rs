@@ -311,7 +311,8 @@ impl Column {
             | Kind::Json
             | Kind::Jsonb
             | Kind::Bytes
-            | Kind::Shown => Values::Bytes(vec![0], Vec::new()),
+            | Kind::Shown
+            | Kind::ShownRow => Values::Bytes(vec![0], Vec::new()),
             Kind::Enum(labels) => Values::Enum(Vec::new(), Labels::new(labels)),
             Kind::List(element) => Values::List(vec![0], Box::new(Self::new(element))),
             Kind::Struct(members) => {

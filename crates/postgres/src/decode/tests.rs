@@ -253,6 +253,9 @@ fn arrays_are_lists_for_each_dimension() {
         flat.value(0).as_primitive::<Int32Type>().iter().collect::<Vec<_>>(),
         [Some(1), None, Some(3)]
     );
+    let vector = decode(list(1), &[Some(&array(&[0], &[])), Some(&array(&[1], &[Some(7)]))]).unwrap();
+    let vector = vector.as_list::<i64>();
+    assert_eq!((vector.value_length(0), vector.value_length(1)), (0, 1));
     let elements: Vec<_> = (1..=6).map(Some).collect();
     let nested = decode(list(2), &[Some(&array(&[2, 3], &elements)), Some(&array(&[], &[]))]).unwrap();
     let nested = nested.as_list::<i64>();
@@ -271,6 +274,7 @@ fn arrays_that_tell_of_more_than_came_are_errors() {
         &[i32::MAX][..],
         &[-1],
         &[0],
+        &[0, 1],
         &[2],
         &[i32::MAX, i32::MAX],
         &[i32::MAX, 0],

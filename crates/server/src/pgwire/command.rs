@@ -5,6 +5,7 @@ use super::copy::Copy;
 use super::setting::Setting;
 use super::words::{Word, Words, tag, unexpected};
 use hypostyle_types::{Error, Result};
+use std::fmt::{self, Display, Formatter};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Command {
@@ -15,8 +16,8 @@ pub(super) enum Command {
         sql: String,
         tag: String,
     },
-    /// BEGIN, with the statement that the engine has for it.
-    Begin(String),
+    /// BEGIN, with the modes of its transaction.
+    Begin(Modes),
     /// COMMIT or ROLLBACK; `chain`: the next transaction begins at once.
     End {
         commit: bool,
@@ -129,31 +130,60 @@ pub(super) fn completion(tag: &str, rows: Option<u64>) -> String {
 
 fn begin(mut words: Words<'_>) -> Result<Command> {
     words.accept_any(&["WORK", "TRANSACTION"]);
-    Ok(Command::Begin(format!("START TRANSACTION{}", modes(&mut words)?)))
+    Ok(Command::Begin(Modes::of(&mut words)?))
 }
 
-/// The modes of a transaction that the engine has, with a blank before them.
-pub(super) fn modes(words: &mut Words<'_>) -> Result<String> {
-    let mut modes = Vec::new();
-    loop {
-        words.accept_symbol(',');
-        if words.accept("ISOLATION") {
-            words.accept("LEVEL");
-            let level = [words.name()?, if words.peek().is_some() { words.name()? } else { String::new() }];
-            if level[0] == "serializable" && !level[1].is_empty() {
-                return Err(unexpected("one isolation level", None));
+/// The modes of a transaction that the engine has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Modes {
+    /// The level of isolation, in lower case.
+    pub isolation: Option<String>,
+    pub read_only: Option<bool>,
+}
+
+impl Modes {
+    /// Reads the rest of a statement.
+    pub fn of(words: &mut Words<'_>) -> Result<Self> {
+        let mut modes = Self::default();
+        loop {
+            words.accept_symbol(',');
+            if words.accept("ISOLATION") {
+                words.accept("LEVEL");
+                let level =
+                    [words.name()?, if words.peek().is_some() { words.name()? } else { String::new() }];
+                if level[0] == "serializable" && !level[1].is_empty() {
+                    return Err(unexpected("one isolation level", None));
+                }
+                modes.isolation = Some(level.join(" ").trim_end().to_string());
+            } else if words.accept("READ") {
+                modes.read_only = Some(words.accept("ONLY"));
+                words.accept("WRITE");
+            } else if words.accept("NOT") || words.accept("DEFERRABLE") {
+                // Readers never wait here.
+                words.accept("DEFERRABLE");
+            } else {
+                words.end()?;
+                return Ok(modes);
             }
-            modes.push(format!("ISOLATION LEVEL {}", level.join(" ").trim_end()));
-        } else if words.accept("READ") {
-            modes.push(if words.accept("ONLY") { "READ ONLY" } else { "READ WRITE" }.to_string());
-            words.accept("WRITE");
-        } else if words.accept("NOT") || words.accept("DEFERRABLE") {
-            // Readers never wait here.
-            words.accept("DEFERRABLE");
-        } else {
-            words.end()?;
-            let text = modes.join(", ");
-            return Ok(if text.is_empty() { text } else { format!(" {text}") });
+        }
+    }
+
+    pub fn is_serializable(&self) -> bool {
+        self.isolation.as_deref() == Some("serializable")
+    }
+}
+
+/// The modes as they stand in a statement of the engine, with a blank before them.
+impl Display for Modes {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(level) = &self.isolation {
+            write!(formatter, " ISOLATION LEVEL {level}")?;
+        }
+        let comma = if self.isolation.is_some() { "," } else { "" };
+        match self.read_only {
+            Some(true) => write!(formatter, "{comma} READ ONLY"),
+            Some(false) => write!(formatter, "{comma} READ WRITE"),
+            None => Ok(()),
         }
     }
 }
@@ -225,14 +255,17 @@ mod tests {
 
     #[test]
     fn statements_of_sessions_are_told_from_those_of_the_engine() {
-        let begin = |modes: &str| Command::Begin(format!("START TRANSACTION{modes}"));
+        let begin = |level: Option<&str>, read_only| {
+            Command::Begin(Modes { isolation: level.map(str::to_string), read_only })
+        };
         for (sql, expected) in [
-            ("begin", begin("")),
+            ("begin", begin(None, None)),
             (
                 "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY, NOT DEFERRABLE",
-                begin(" ISOLATION LEVEL repeatable read, READ ONLY"),
+                begin(Some("repeatable read"), Some(true)),
             ),
-            ("start transaction isolation level serializable", begin(" ISOLATION LEVEL serializable")),
+            ("start transaction isolation level serializable", begin(Some("serializable"), None)),
+            ("start transaction read write", begin(None, Some(false))),
             ("END", Command::End { commit: true, chain: false }),
             ("ROLLBACK AND CHAIN", Command::End { commit: false, chain: true }),
             (
@@ -260,6 +293,18 @@ mod tests {
         }
         for backward in ["FETCH -1 FROM c", "MOVE FORWARD - 2 IN c", "FETCH BACKWARD ALL FROM c"] {
             assert_eq!(Command::of(backward).unwrap_err().sqlstate(), "55000", "{backward}");
+        }
+    }
+
+    #[test]
+    fn modes_are_written_as_the_engine_reads_them() {
+        for (words, expected) in [
+            ("", ""),
+            ("READ WRITE", " READ WRITE"),
+            ("isolation level read committed", " ISOLATION LEVEL read committed"),
+            ("READ ONLY ISOLATION LEVEL repeatable read", " ISOLATION LEVEL repeatable read, READ ONLY"),
+        ] {
+            assert_eq!(Modes::of(&mut Words::of(words)).unwrap().to_string(), expected, "{words}");
         }
     }
 }

@@ -6,8 +6,9 @@ use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
-use super::words::{highest_parameter, tag};
-use hypostyle::postgres::{JSON, TEXT, by_oid, shown};
+use super::words::highest_parameter;
+use hypostyle::kind::{has_in_name, parameters_as_arrays, writes_values};
+use hypostyle::postgres::{JSON, TEXT, by_name, by_oid, shown};
 use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -19,6 +20,9 @@ const PARAMETERS_MAX: usize = 65_535;
 
 /// Types whose names mean the same in SQL.
 const IN_SQL: [&str; 9] = ["bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "date"];
+
+/// Further types whose names in PREPARE tell what the values of messages are.
+const IN_PREPARE: [&str; 5] = ["bytea", "numeric", "timestamp", "timestamptz", "uuid"];
 
 /// The longest statement whose syntax is checked when it is prepared.
 const CHECKED_BYTES_MAX: usize = 64 << 10;
@@ -52,6 +56,25 @@ impl Statement {
                 "cannot insert multiple commands into a prepared statement",
             )),
         }
+    }
+
+    /// Makes the statement of a PREPARE, with the types of its parameters as they are written there. `None`
+    /// if these are others than messages have.
+    pub fn of_prepare(sql: &str, types: &str) -> Option<Self> {
+        let oid = |name: &str| {
+            let (scalar, is_array) = by_name(name)?;
+            let is_known = IN_SQL.contains(&scalar.name) || IN_PREPARE.contains(&scalar.name);
+            (is_known && !is_array).then_some(scalar.oid)
+        };
+        let types = match types {
+            "" => Vec::new(),
+            some => {
+                let names = some.strip_prefix('(')?.strip_suffix(')')?;
+                names.split(',').map(oid).collect::<Option<_>>()?
+            }
+        };
+        let statement = Self::new(sql, types).ok()?;
+        matches!(statement.command, Command::Run { .. }).then_some(statement)
     }
 
     fn of(command: Command, types: Vec<u32>) -> Self {
@@ -243,20 +266,7 @@ fn bytes_of(description: &StatementDescription) -> usize {
 
 /// Says whether the columns of a statement may be those of values that it finds: it may have a PIVOT.
 fn finds_columns(sql: &str) -> bool {
-    sql.as_bytes().windows(b"pivot".len()).any(|part| part.eq_ignore_ascii_case(b"pivot"))
-}
-
-/// Says whether a statement writes to one table and surely reads no others, of which some, such as files, may
-/// change without a definition.
-fn writes_values(sql: &str) -> bool {
-    let upper = sql.to_ascii_uppercase();
-    let reads = match tag(sql).as_str() {
-        "INSERT" | "UPDATE" => ["SELECT", "TABLE", "FROM"],
-        // A query may begin with FROM, too.
-        "DELETE" if upper.matches("FROM").count() == 1 => ["SELECT", "TABLE", "USING"],
-        _ => return false,
-    };
-    reads.iter().all(|word| !upper.contains(word))
+    has_in_name(sql, "pivot")
 }
 
 /// The type of arrays of `oid`.
@@ -265,11 +275,8 @@ const OIDS: u32 = 1028;
 /// The types of parameters, with those that are cast to `oid[]`: to the engine these are numbers,
 /// and a client that asks for types by their numbers may not know arrays of numbers yet.
 fn with_arrays_of_oids(sql: &str, mut types: Vec<u32>) -> Vec<u32> {
-    for (end, _) in sql.match_indices("::oid[]") {
-        let digits = sql[..end].bytes().rev().take_while(u8::is_ascii_digit).count();
-        let Some((mark, number)) = sql[..end].split_at_checked(end - digits) else { continue };
-        let number = number.parse().ok().filter(|number| mark.ends_with('$') && *number <= PARAMETERS_MAX);
-        let Some(place) = number.and_then(|number: usize| number.checked_sub(1)) else { continue };
+    for number in parameters_as_arrays(sql, "oid").into_iter().filter(|number| *number <= PARAMETERS_MAX) {
+        let Some(place) = number.checked_sub(1) else { continue };
         types.resize(types.len().max(place + 1), 0);
         if types[place] == 0 {
             types[place] = OIDS;
@@ -332,24 +339,17 @@ impl Statement {
 
 #[cfg(test)]
 mod tests {
-    use super::{OIDS, with_arrays_of_oids, writes_values};
+    use super::{OIDS, Statement, with_arrays_of_oids};
 
     #[test]
-    fn writes_of_values_read_one_table() {
-        for sql in ["insert into t values ($1)", "UPDATE t SET a = $1", "DELETE FROM t WHERE a = $1"] {
-            assert!(writes_values(sql), "{sql}");
+    fn types_of_prepare_are_those_of_messages() {
+        let types = |types| Statement::of_prepare("SELECT $1", types).map(|statement| statement.types);
+        assert_eq!(types(""), Some(vec![]));
+        assert_eq!(types("( INT,timestamp, uuid )"), Some(vec![23, 1114, 2950]));
+        for other in ["(hugeint)", "(decimal(10, 2))", "(int[])", "(char)", "(int /* c */)", "int", "()"] {
+            assert_eq!(types(other), None, "{other}");
         }
-        for sql in [
-            "INSERT INTO t TABLE u",
-            "INSERT INTO t SELECT * FROM 'x.csv' WHERE a = $1",
-            "UPDATE t SET a = b FROM 'x.csv'",
-            "DELETE FROM t USING 'x.csv'",
-            "DELETE FROM t WHERE a IN (SELECT 1)",
-            "DELETE FROM t WHERE $1 = (FROM 'x.csv')",
-            "SELECT 1",
-        ] {
-            assert!(!writes_values(sql), "{sql}");
-        }
+        assert!(Statement::of_prepare("COPY t FROM STDIN", "").is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! SET, RESET and SHOW.
 
-use super::command::modes;
+use super::command::Modes;
 use super::words::{Word, Words, unexpected};
 use hypostyle::is_own_setting;
 use hypostyle::postgres::Settings;
@@ -34,7 +34,7 @@ pub(super) enum Setting {
     ResetAll,
     /// The modes of this transaction, or of all that follow.
     Transaction {
-        modes: String,
+        modes: Modes,
         session: bool,
     },
 }
@@ -47,10 +47,10 @@ impl Setting {
         if session && words.accept("CHARACTERISTICS") {
             words.accept("AS");
             words.accept("TRANSACTION");
-            return Ok(Self::Transaction { modes: modes(&mut words)?, session: true });
+            return Ok(Self::Transaction { modes: Modes::of(&mut words)?, session: true });
         }
         if words.accept("TRANSACTION") {
-            return Ok(Self::Transaction { modes: modes(&mut words)?, session: false });
+            return Ok(Self::Transaction { modes: Modes::of(&mut words)?, session: false });
         }
         let set = |name: &str, value| Self::Set { name: name.into(), value, local };
         if words.accept("TIME") {
@@ -117,7 +117,7 @@ impl Setting {
         if words.peek().is_some() || !is_known || name.starts_with("datafusion.") {
             return Ok(None);
         }
-        let shown = Settings::shown(&name);
+        let shown = Settings::shown(&name).replace('"', "\"\"");
         Ok(Some(format!("SELECT current_setting('{}') AS \"{shown}\"", name.replace('\'', "''"))))
     }
 }
@@ -164,7 +164,10 @@ mod tests {
             ("SESSION AUTHORIZATION DEFAULT", set("role", None, false)),
             (
                 "SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
-                Setting::Transaction { modes: " READ ONLY".into(), session: true },
+                Setting::Transaction {
+                    modes: Modes { read_only: Some(true), ..Modes::default() },
+                    session: true,
+                },
             ),
         ] {
             assert_eq!(Setting::set(Words::of(sql)).unwrap(), expected, "{sql}");
@@ -172,6 +175,8 @@ mod tests {
         assert!(Setting::set(Words::of("a")).is_err());
         let shown = Setting::shown(Words::of("TRANSACTION ISOLATION LEVEL")).unwrap().unwrap();
         assert_eq!(shown, "SELECT current_setting('transaction_isolation') AS \"transaction_isolation\"");
+        let shown = Setting::shown(Words::of("\"a.b\"\" '\"")).unwrap().unwrap();
+        assert_eq!(shown, "SELECT current_setting('a.b\" ''') AS \"a.b\"\" '\"");
         let shown = Setting::shown(Words::of("Threads")).unwrap().unwrap();
         assert_eq!(shown, "SELECT current_setting('threads') AS \"threads\"");
         for of_engine in ["tables", "settings", "indexes FROM t", "datafusion.execution.batch_size"] {

@@ -210,13 +210,24 @@ pub(super) fn extension(sql: &str) -> Option<String> {
     words.name().ok()
 }
 
-/// The name that PREPARE gives a statement, and that statement's tag.
-pub(super) fn prepared(sql: &str) -> Option<(String, String)> {
+/// What PREPARE says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Prepared<'a> {
+    pub name: String,
+    /// What is written between the name and AS: the types of the parameters, in parentheses.
+    pub types: &'a str,
+    /// The statement.
+    pub sql: &'a str,
+}
+
+pub(super) fn prepared(sql: &str) -> Option<Prepared<'_>> {
     let mut words = Words::of(sql);
     let name = words.accept("PREPARE").then(|| words.name())?.ok()?;
+    let behind = words.at;
     loop {
+        let types = sql[behind..words.at].trim();
         if words.accept("AS") {
-            return Some((name, tag(words.rest())));
+            return Some(Prepared { name, types, sql: words.rest() });
         }
         words.next()?;
     }
@@ -274,11 +285,14 @@ mod tests {
     #[test]
     fn prepared_statements_have_their_own_tags() {
         let of = |sql| prepared(sql).unwrap();
-        assert_eq!(of("PREPARE q AS select 1"), ("q".into(), "SELECT".into()));
+        let (name, types) = ("q".to_string(), "");
+        assert_eq!(of("PREPARE q AS select 1"), Prepared { name, types, sql: " select 1" });
+        let (name, types, sql) = ("Q".to_string(), "(int, text)", " insert into t values ($1)");
         assert_eq!(
             of("prepare \"Q\"(int, text) as insert into t values ($1)"),
-            ("Q".into(), "INSERT".into())
+            Prepared { name, types, sql }
         );
+        assert_eq!(tag(sql), "INSERT");
         assert_eq!(prepared("select 1 as prepare"), None);
         assert_eq!(prepared("prepare q"), None);
         assert_eq!(executed("EXECUTE Q(1)"), Some("q".into()));

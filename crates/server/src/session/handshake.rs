@@ -3,7 +3,7 @@
 use crate::arrivals::{Arrival, Peer};
 use crate::resume::{Awaited, Resumable};
 use crate::server::{
-    FIRST_BYTE_TIME, Guest, Identity, LOGIN_TIME, Login, Method, REFUSAL_TIME, Server, user_name,
+    FIRST_BYTE_TIME, Guest, Identity, LOGIN_TIME, Login, Method, NODES_USER, REFUSAL_TIME, Server, user_name,
 };
 use crate::users::nonce;
 use hypostyle_auth::scram;
@@ -46,7 +46,7 @@ pub fn shake_hands(
         Ok(())
     };
     let mut transport = Transport::new(socket);
-    let mut end_point = None;
+    let (mut end_point, mut is_node) = (None, None);
     let first = transport.first_byte(&mut || within(FIRST_BYTE_TIME))?;
     let mut hook = || within(LOGIN_TIME);
     let hook: Hook<'_> = &mut hook;
@@ -54,13 +54,14 @@ pub fn shake_hands(
         let Some(tls) = server.tls() else {
             return Err(Error::protocol("a client began with TLS, which this server has no certificate for"));
         };
-        end_point = tls.end_point;
-        let connection = rustls::ServerConnection::new(tls.config)
+        end_point = tls.end_point.clone();
+        let connection = rustls::ServerConnection::new(tls.config.clone())
             .map_err(|error| Error::internal(format!("TLS cannot begin: {error}")))?;
         transport = transport.with_tls(connection);
         transport.shake_hands(hook)?;
+        is_node = tls.is_node(transport.peer_certificates());
     }
-    let from = Origin { peer: arrival.peer, end_point };
+    let from = Origin { peer: arrival.peer, end_point, is_node };
     let result = let_in(server, &mut transport, &from, hook);
     if let Err(error) = &result {
         server.metrics.refused.inc();
@@ -90,6 +91,8 @@ struct Origin {
     peer: Peer,
     /// What its login can be bound to.
     end_point: Option<Arc<[u8]>>,
+    /// Whether it has shown the certificate of a node, where nodes have to.
+    is_node: Option<bool>,
 }
 
 /// Who has come.
@@ -115,7 +118,8 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
     let place = transport.socket().peer();
     let login = Login { protocol: "hypostyle", user: &hello.user, peer: &place };
     let authenticated = authenticate(server, transport, &hello, from, hook)
-        .and_then(|found| check_may_call(found.0, hello.capabilities).map(|()| found));
+        .and_then(|found| check_may_call(found.0, hello.capabilities).map(|()| found))
+        .and_then(|found| check_is_node(found.0, &hello.user, from).map(|()| found));
     let (role, last) = match authenticated {
         Ok((role, last, method)) => {
             login.allowed(method, role);
@@ -194,6 +198,17 @@ fn check_may_call(role: Role, capabilities: Capabilities) -> Result<()> {
     Err(Error::new(ErrorKind::Denied, message))
 }
 
+/// # Errors
+/// `Denied` for a node that does not show the certificate that it has to.
+fn check_is_node(role: Role, user: &str, from: &Origin) -> Result<()> {
+    let is_meant = role == Role::Cluster || user == NODES_USER;
+    if !is_meant || from.is_node != Some(false) {
+        return Ok(());
+    }
+    let message = "nodes of this cluster have to show certificates (mutual in cluster.toml)";
+    Err(Error::new(ErrorKind::Denied, message).with_sqlstate("28000"))
+}
+
 fn expect(transport: &mut Transport, wanted: FrameType, hook: Hook<'_>) -> Result<Frame> {
     let frame = transport.receive(hook)?;
     if frame.frame_type != wanted {
@@ -210,6 +225,10 @@ fn authenticate(
     from: &Origin,
     hook: Hook<'_>,
 ) -> Result<(Role, Vec<u8>, Method)> {
+    // The certificate says it, where nodes have no password.
+    if hello.user == NODES_USER && from.is_node == Some(true) && !server.nodes_have_a_password() {
+        return Ok((Role::Cluster, Vec::new(), Method::Certificate));
+    }
     // A user that is not there is answered as one whose password is wrong, and as slowly.
     let Some((role, verifier)) = server.credentials(&hello.user) else {
         return Ok((Role::Admin, Vec::new(), Method::Trust));
@@ -238,6 +257,8 @@ fn authenticate(
     }
     let first = (hello.mechanism.as_str(), hello.initial.as_slice());
     let exchange = scram::Server::new(&hello.user, verifier, first, &nonce()?, end_point)?;
+    let further = server.further_credentials(&hello.user).iter().cloned();
+    let exchange = further.fold(exchange, scram::Server::or);
     transport.send(&Note(exchange.challenge().to_vec()).frame(FrameType::Challenge), hook)?;
     let response = Note::decode(&expect(transport, FrameType::Response, hook)?.body)?;
     let no_user = || Error::new(ErrorKind::Denied, "there is no such user").with_sqlstate("28P01");

@@ -18,6 +18,7 @@ use crate::arrivals::Arrival;
 use crate::server::{Guest, Identity, Server};
 use crate::shown::Shown;
 use answer::answers;
+use hypostyle::kind::explains;
 use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
 use hypostyle_sync::Mutex;
 use hypostyle_transport::{Frame, Pool, Socket};
@@ -173,7 +174,7 @@ impl Session {
         self.server.metrics.statements.inc();
         let resolver = self.capabilities.has(Capabilities::RESOLVE).then(|| answers(&self.link, query.query));
         self.connection.set_table_resolver(resolver);
-        if query.text.trim_ascii_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("explain")) {
+        if explains(&query.text) {
             self.connection.set_transfer(Arc::new(self.trials(&query)?));
         }
         let result = match query.kind {

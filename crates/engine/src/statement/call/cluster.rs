@@ -1,16 +1,19 @@
 //! The tables of a benchmark, over the nodes of a cluster.
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::data_type;
 use crate::statement::new_columns;
 use arrow::array::RecordBatch;
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
+use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef, ObjectName};
 use hypostyle_catalog::scope::OWN_DATABASE;
 use hypostyle_cluster::node::Node;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change};
-use hypostyle_sql::cluster::ClusterStatement;
-use hypostyle_sql::identifier::quoted;
-use hypostyle_sql::parse::Extension;
+use hypostyle_placement::partition::FRAGMENTS_MAX;
+use hypostyle_sql::build;
+use hypostyle_sql::cluster::{ClusterStatement, Distribution};
 use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableEntry};
 use hypostyle_tpch::Table;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -21,7 +24,7 @@ use uuid::Uuid;
 const PIECE_ROWS: usize = 2 << 20;
 
 /// Fragments of a partitioned table for each node, so that REBALANCE can move whole ones.
-const FRAGMENTS_OF_NODE: usize = 4;
+const FRAGMENTS_OF_NODE: u32 = 4;
 
 impl Session {
     /// Fills the tables of a benchmark, which must be empty where they are there already. Those that
@@ -51,9 +54,7 @@ impl Session {
 
     fn make_and_fill(&self, node: &Node, missing: &[&Table], all: &[Table]) -> Result<Outcome> {
         for table in missing {
-            let statement = ClusterStatement::of(&definition(table, node)?, &Extension::NONE)?;
-            let statement = statement.ok_or_else(|| Error::internal("a table that is not distributed"))?;
-            self.execute_on_cluster(statement, &Parameters::None)?;
+            self.execute_on_cluster(definition(table, node)?, &Parameters::None)?;
         }
         let mut rows = 0;
         for table in all {
@@ -143,23 +144,26 @@ fn has_columns(entry: &TableEntry, table: &Table) -> Result<bool> {
 
 /// Returns the statement that makes a table with two replicas of each fragment, where there are two
 /// nodes for them.
-fn definition(table: &Table, node: &Node) -> Result<String> {
-    let columns = new_columns(&table.schema)?;
-    let columns = columns.iter().map(|column| {
-        let nullable = if column.nullable { "" } else { " NOT NULL" };
-        format!("{} {}{nullable}", quoted(&column.name), column.logical_type)
+fn definition(table: &Table, node: &Node) -> Result<ClusterStatement> {
+    let columns = new_columns(&table.schema)?.into_iter().map(|column| {
+        let not_null = ColumnOptionDef { name: None, option: ColumnOption::NotNull };
+        let options = if column.nullable { Vec::new() } else { vec![not_null] };
+        Ok(ColumnDef {
+            name: build::name(&column.name),
+            data_type: data_type(&column.logical_type)?,
+            options,
+        })
     });
-    let columns: Vec<String> = columns.collect();
-    let nodes = node.known_catalog()?.active_nodes().len().max(1);
+    let name = ObjectName::from(vec![build::name(SCHEMA_MAIN), build::name(table.name)]);
+    let create = CreateTableBuilder::new(name).columns(columns.collect::<Result<_>>()?).build();
+    let nodes = node.known_catalog()?.active_nodes().len().clamp(1, FRAGMENTS_MAX as usize) as u32;
     let distribution = match table.partition_key() {
-        None => "REPLICATED".into(),
-        Some(key) => format!(
-            "PARTITION BY HASH ({}) INTO {} FRAGMENTS REPLICAS {}",
-            quoted(key),
-            nodes * FRAGMENTS_OF_NODE,
-            nodes.min(2)
-        ),
+        None => Distribution::Replicated,
+        Some(key) => Distribution::Hash {
+            columns: vec![key.into()],
+            fragments: (nodes * FRAGMENTS_OF_NODE).min(FRAGMENTS_MAX),
+            replicas: nodes.min(2),
+        },
     };
-    let name = [SCHEMA_MAIN, table.name].map(quoted).join(".");
-    Ok(format!("CREATE TABLE {name} ({}) {distribution}", columns.join(", ")))
+    Ok(ClusterStatement::CreateTable { create: Box::new(create), distribution })
 }

@@ -47,7 +47,7 @@ impl Session {
 
     /// Takes memory of the session's for one more statement or portal, if it is large or there are many: a
     /// client may name any number of them.
-    fn hold_entry(&self, what: &str, bytes: usize, others: usize) -> Result<Option<Held>> {
+    pub(super) fn hold_entry(&self, what: &str, bytes: usize, others: usize) -> Result<Option<Held>> {
         match bytes > ENTRY_BYTES_FREE || others >= ENTRIES_FREE {
             true => self.connection.hold(what, (bytes + ENTRY_BYTES) as u64),
             false => Ok(None),

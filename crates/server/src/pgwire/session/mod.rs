@@ -45,7 +45,7 @@ pub(super) struct Session {
     told: HashMap<&'static str, String>,
     /// The count of changes of settings then.
     told_at: Option<u64>,
-    /// What the client has prepared, and the memory of the session's that this takes.
+    /// What the client has prepared, by messages or PREPARE, and the memory of the session's that this takes.
     statements: HashMap<String, (Rc<Statement>, Option<Held>)>,
     /// Those that were prepared before, whatever became of them.
     known: Known,

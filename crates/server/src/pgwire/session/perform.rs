@@ -8,8 +8,8 @@ use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::{CHANGED, Severity};
 use crate::pgwire::rows::Rows;
 use crate::pgwire::setting::Setting;
-use crate::pgwire::words::{executed, extension, prepared, tag};
-use hypostyle::{Parameters, ScalarValue};
+use crate::pgwire::words::{Prepared, executed, extension, prepared, tag};
+use hypostyle::{Held, Parameters, ScalarValue};
 use hypostyle_pgtypes::{Column, Style};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::rc::Rc;
@@ -32,6 +32,15 @@ impl Performed {
     fn complete(tag: &str) -> Self {
         Self::Complete(tag.into())
     }
+}
+
+/// What PREPARE names.
+struct Named {
+    name: String,
+    /// The tag of the statement.
+    tag: String,
+    /// The statement as messages bind it, if they can, and the memory of the session's that this takes.
+    entry: Option<(Rc<Statement>, Option<Held>)>,
 }
 
 /// Says whether a statement of this tag surely changes neither definitions nor settings.
@@ -80,7 +89,7 @@ impl Session {
         match command {
             Command::Empty => Ok(Performed::Empty),
             Command::Run { sql, tag } => self.run_statement(sql, tag, values, told),
-            Command::Begin(sql) => Ok(self.begin(sql)?),
+            Command::Begin(modes) => Ok(self.begin(modes)?),
             Command::End { commit, chain } => Ok(self.end(*commit, *chain)?),
             Command::Setting(setting) => Ok(Performed::complete(self.change(setting)?)),
             Command::Copy(copy) => {
@@ -145,16 +154,10 @@ impl Session {
         if !keeps_types(tag) {
             self.known.forget();
         }
-        match tag {
-            "EXECUTE" => self.give_to_engine(sql)?,
-            "PREPARE" => {
-                let name = prepared(sql).map(|(name, _)| name);
-                if let Some(name) = name.filter(|name| self.statements.contains_key(name)) {
-                    return Err(Failure::Statement(already_prepared(&name)));
-                }
-            }
-            _ => {}
+        if tag == "EXECUTE" {
+            self.give_to_engine(sql)?;
         }
+        let named = if tag == "PREPARE" { self.named(sql)? } else { None };
         let result = self.connection.execute_with(sql, parameters)?;
         if result.is_query() {
             // Such as those of a file, which may have been written anew since.
@@ -171,10 +174,33 @@ impl Session {
         if matches!(tag, "SAVEPOINT" | "RELEASE" | "ROLLBACK") {
             self.follow_savepoint(sql)?;
         }
-        if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
+        if let Some(Named { name, tag, entry }) = named {
+            if let Some(entry) = entry {
+                self.statements.insert(name.clone(), entry);
+            }
             self.prepared.insert(name, tag);
         }
         Ok(Performed::Complete(completion(self.tag_of(sql, tag), result.rows_affected())))
+    }
+
+    /// Returns what a PREPARE names, which messages may bind as well.
+    ///
+    /// # Errors
+    /// 42P05 if something has the name; `OutOfMemory` for one statement too many.
+    fn named(&self, prepare: &str) -> Result<Option<Named>> {
+        let Some(Prepared { name, types, sql }) = prepared(prepare) else { return Ok(None) };
+        if self.statements.contains_key(&name) {
+            return Err(already_prepared(&name));
+        }
+        let entry = match Statement::of_prepare(sql, types) {
+            Some(statement) => {
+                let bytes = name.len() + sql.len();
+                let memory = self.hold_entry("prepared statements", bytes, self.statements.len())?;
+                Some((Rc::new(statement), memory))
+            }
+            None => None,
+        };
+        Ok(Some(Named { name, tag: tag(sql), entry }))
     }
 
     /// Has the engine prepare what EXECUTE names, if messages have prepared it: they have the same names.

@@ -53,15 +53,17 @@ impl Session {
                 Ok("RESET")
             }
             Setting::Transaction { modes, session } => {
-                if modes.contains("serializable") {
+                if modes.is_serializable() {
                     return Err(Error::unsupported(
                         "transactions are not serializable: they have snapshot isolation, which is stronger than \
                          REPEATABLE READ; leave the level out",
                     ));
                 }
                 if *session {
-                    let value = if modes.contains("READ ONLY") { "on" } else { "off" };
-                    self.settings.set("default_transaction_read_only", value)?;
+                    if let Some(read_only) = modes.read_only {
+                        let value = if read_only { "on" } else { "off" };
+                        self.settings.set("default_transaction_read_only", value)?;
+                    }
                 } else if self.connection.is_in_transaction() {
                     self.connection.execute(&format!("SET TRANSACTION{modes}"))?;
                 } else {
@@ -87,23 +89,16 @@ impl Session {
                 self.local.push((name.clone(), self.settings.get(&name)));
             }
         }
-        let literal = |value: &str| value.replace('\'', "''");
         match name.as_str() {
             "timezone" => {
-                let wanted = literal(value.unwrap_or("UTC"));
-                self.connection.execute(&format!("SET timezone = '{wanted}'"))?;
+                self.connection.change_setting("timezone", Some(value.unwrap_or("UTC")), false)?;
                 self.zone = zone(&self.zone_name())?;
                 Ok(())
             }
             "search_path" => {
-                let path = value.unwrap_or("main");
-                self.connection.execute(&format!("SET search_path = '{}'", literal(path))).map(drop)
+                self.connection.change_setting("search_path", Some(value.unwrap_or("main")), false)
             }
-            engine if is_of_engine(engine) => {
-                let set = if local { "SET LOCAL" } else { "SET" };
-                let set = value.map(|value| format!("{set} {engine} = '{}'", literal(value)));
-                self.connection.execute(&set.unwrap_or_else(|| format!("RESET {engine}"))).map(drop)
-            }
+            engine if is_of_engine(engine) => self.connection.change_setting(engine, value, local),
             "role" if value.is_some_and(|role| role != "none" && role != self.settings.user()) => {
                 Err(Error::unsupported("a session cannot take another role; connect as that user"))
             }

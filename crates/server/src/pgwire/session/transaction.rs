@@ -3,7 +3,7 @@
 use super::perform::Performed;
 use super::{Savepoint, Session};
 use crate::pgwire::channel::Failure;
-use crate::pgwire::command::Command;
+use crate::pgwire::command::{Command, Modes};
 use crate::pgwire::prepared::{Portal, State};
 use crate::pgwire::setting::Setting;
 use crate::pgwire::words::Words;
@@ -61,17 +61,15 @@ impl Session {
         self.portals.values_mut().for_each(|portal| portal.is_new = false);
     }
 
-    pub(super) fn begin(&mut self, sql: &str) -> Result<Performed> {
+    pub(super) fn begin(&mut self, modes: &Modes) -> Result<Performed> {
         if std::mem::take(&mut self.implicit) {
             // It is the client's from now on.
         } else if self.connection.is_in_transaction() {
             self.warn("25001", "there is already a transaction in progress");
         } else {
-            match self.is_read_only() && !sql.contains("READ") {
-                true if sql.contains("LEVEL") => self.connection.execute(&format!("{sql}, READ ONLY"))?,
-                true => self.connection.execute(&format!("{sql} READ ONLY"))?,
-                false => self.connection.execute(sql)?,
-            };
+            let by_default = self.is_read_only().then_some(true);
+            let modes = Modes { read_only: modes.read_only.or(by_default), ..modes.clone() };
+            self.connection.execute(&format!("START TRANSACTION{modes}"))?;
         }
         Ok(Performed::Complete("BEGIN".into()))
     }

@@ -1,0 +1,182 @@
+//! Functions as they are written down: their names, the kinds of their arguments, and what computes them.
+
+use crate::arguments::{ArgumentKind, Arguments};
+use crate::interval::INTERVAL;
+use crate::wrapped::equal_by;
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::Arc;
+
+/// The type that an argument is converted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whatever it is.
+    Any,
+    Text,
+    Integer,
+    Double,
+    Interval,
+    /// A point in time, a date or their text, with or without a zone, in microseconds.
+    Time,
+    /// A point in time, or how far it is from another.
+    TimeOrInterval,
+    List,
+    /// A text, or a list of texts.
+    Texts,
+    /// A number, a point in time, a time of day or an interval, which a pattern shows.
+    Shown,
+}
+
+impl ArgumentKind for Kind {
+    const ANY: Self = Self::Any;
+
+    fn coerced(self, of: &DataType) -> Option<DataType> {
+        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+        match self {
+            Self::Any => Some(of.clone()),
+            Self::Text if of.is_string() || of.is_null() => Some(DataType::Utf8),
+            Self::Integer if of.is_integer() || of.is_null() => Some(DataType::Int64),
+            Self::Double if of.is_numeric() || of.is_null() => Some(DataType::Float64),
+            Self::Interval if *of == INTERVAL || of.is_string() || of.is_null() => Some(INTERVAL),
+            Self::Time => match of {
+                DataType::Timestamp(_, zone) => {
+                    Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
+                }
+                DataType::Date32 | DataType::Null => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
+                of if of.is_string() => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
+                _ => None,
+            },
+            Self::TimeOrInterval if *of == INTERVAL => Some(INTERVAL),
+            Self::TimeOrInterval => Self::Time.coerced(of),
+            Self::List if is_list || of.is_null() => Some(of.clone()),
+            Self::Texts => match of {
+                DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+                    let text = Self::Text.coerced(of.data_type())?;
+                    Some(DataType::List(Arc::new(Field::new_list_field(text, true))))
+                }
+                of => Self::Text.coerced(of),
+            },
+            Self::Shown => match of {
+                DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(_) => Some(of.clone()),
+                of if of.is_numeric() || *of == INTERVAL => Some(of.clone()),
+                of => Self::Time.coerced(of),
+            },
+            _ => None,
+        }
+    }
+
+    fn described(self) -> &'static str {
+        match self {
+            Self::Any => "a value",
+            Self::Text => "a text",
+            Self::Integer => "an integer",
+            Self::Double => "a number",
+            Self::Interval => "an interval",
+            Self::Time => "a point in time",
+            Self::TimeOrInterval => "a point in time or an interval",
+            Self::List => "a list",
+            Self::Texts => "a text or a list of texts",
+            Self::Shown => "a point in time, an interval or a number",
+        }
+    }
+}
+
+/// Computes a function of as many rows as there are.
+type Body = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
+
+/// The type of a function of arguments of types.
+type Gives = fn(&[DataType]) -> Result<DataType>;
+
+/// A function as it is written down.
+pub(super) struct Described {
+    pub(super) names: &'static [&'static str],
+    arguments: Arguments<Kind>,
+    gives: Gives,
+    body: Body,
+}
+
+impl Described {
+    pub(super) const fn new(
+        names: &'static [&'static str],
+        kinds: &'static [Kind],
+        gives: Gives,
+        body: Body,
+    ) -> Self {
+        Self { names, arguments: Arguments::new(kinds), gives, body }
+    }
+
+    pub(super) const fn optional(self, optional: usize) -> Self {
+        Self { arguments: self.arguments.optional(optional), ..self }
+    }
+
+    pub(super) const fn more(self) -> Self {
+        Self { arguments: self.arguments.more(), ..self }
+    }
+}
+
+/// A function that is described.
+#[derive(Debug)]
+pub(crate) struct Builtin {
+    described: &'static Described,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl std::fmt::Debug for Described {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.names[0])
+    }
+}
+
+equal_by!(Builtin: name());
+
+impl ScalarUDFImpl for Builtin {
+    fn name(&self) -> &str {
+        self.described.names[0]
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.described.arguments.coerced(self.name(), types)
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        (self.described.gives)(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let gives = self.return_type(&types)?;
+        Ok(Arc::new(Field::new(self.name(), gives, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { args.number_rows };
+        let columns = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let values = (self.described.body)(&columns, rows)?;
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
+            false => ColumnarValue::Array(values),
+        })
+    }
+}
+
+/// Returns the function that is written down.
+pub(super) fn function(described: &'static Described) -> ScalarUDF {
+    let aliases = described.names[1..].iter().map(ToString::to_string).collect();
+    let signature = Signature::user_defined(Volatility::Immutable);
+    ScalarUDF::from(Builtin { described, aliases, signature })
+}

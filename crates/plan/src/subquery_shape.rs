@@ -1,0 +1,279 @@
+//! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they
+//! are planned.
+
+use crate::unnest::{is_dependent, is_lateral};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema};
+use datafusion::logical_expr::expr::InSubquery;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, Projection, SkipType, Subquery,
+    SubqueryAlias,
+};
+use hypostyle_expr::walk::{any_node, contains, has_expression};
+use std::collections::HashSet;
+
+/// Says whether DataFusion makes no join of a subquery of the plan, would panic on it, take other columns
+/// for those that it names, other rows for those that it counts, or false for what is not known.
+pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
+    let is_odd = |expr: &Expr| match expr {
+        Expr::ScalarSubquery(value) => {
+            let subquery = &value.subquery;
+            is_renamed(subquery)
+                || mixes_rows(below_aggregate(subquery))
+                || may_give_rows(value)
+                || is_out_of_reach(subquery, false)
+        }
+        Expr::Exists(exists) => is_odd_test(&exists.subquery.subquery, true),
+        Expr::InSubquery(test) => is_odd_test(&test.subquery.subquery, false),
+        _ => false,
+    };
+    any_node(plan, |node| {
+        let loses = match node {
+            LogicalPlan::Filter(filter) => loses_unknown(filter),
+            // A filter above may take over an IN.
+            LogicalPlan::Projection(projection) => projection.expr.iter().any(has_test),
+            LogicalPlan::Aggregate(_) | LogicalPlan::Sort(_) => {
+                has_expression(node, |expr| is_test(expr) || is_dependent_value(expr))
+            }
+            _ => false,
+        };
+        loses || is_lateral(node) || has_expression(node, is_odd)
+    })
+}
+
+/// Says whether DataFusion would make no semi join or anti join of a subquery, or one of other columns or
+/// rows.
+pub fn is_odd_test(subquery: &LogicalPlan, is_exists: bool) -> bool {
+    is_renamed(subquery) || mixes_rows(subquery) || is_out_of_reach(subquery, is_exists)
+}
+
+/// Says whether DataFusion refuses a correlated subquery that stands for a value, because it may give
+/// several rows.
+fn may_give_rows(value: &Subquery) -> bool {
+    let mut inner: &LogicalPlan = &value.subquery;
+    while let LogicalPlan::Projection(Projection { input, .. })
+    | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. }) = inner
+    {
+        inner = input.as_ref();
+    }
+    let is_aggregated = match inner {
+        LogicalPlan::Aggregate(_) => true,
+        LogicalPlan::Filter(filter) => matches!(filter.input.as_ref(), LogicalPlan::Aggregate(_)),
+        _ => false,
+    };
+    let is_correlated = !value.outer_ref_columns.is_empty();
+    is_correlated && !is_aggregated && value.subquery.max_rows().is_none_or(|rows| rows > 1)
+}
+
+/// Says whether outer columns are where DataFusion takes none out of a subquery. It takes the conditions of
+/// filters that are not below a union, a limit (but for EXISTS), or aggregates, unless they say what a
+/// column is equal to.
+fn is_out_of_reach(subquery: &LogicalPlan, is_exists: bool) -> bool {
+    let is_here = match subquery {
+        // What is LATERAL within it becomes a join before.
+        LogicalPlan::Subquery(_) => return false,
+        LogicalPlan::Filter(_) => false,
+        LogicalPlan::Union(_) => !subquery.all_out_ref_exprs().is_empty(),
+        LogicalPlan::Limit(_) => !is_exists && !subquery.all_out_ref_exprs().is_empty(),
+        LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => {
+            subquery.contains_outer_reference() || selects_by_more_than_keys(&aggregate.input)
+        }
+        other => other.contains_outer_reference(),
+    };
+    is_here || subquery.inputs().into_iter().any(|input| is_out_of_reach(input, is_exists))
+}
+
+/// Says whether rows are selected by outer columns in other ways than by what a column is equal to.
+fn selects_by_more_than_keys(plan: &LogicalPlan) -> bool {
+    let is_column = |expr: &Expr| match expr {
+        Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Column(_)),
+        other => matches!(other, Expr::Column(_)),
+    };
+    let is_key = |condition: &Expr| match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            is_column(left) && !right.any_column_refs() || is_column(right) && !left.any_column_refs()
+        }
+        _ => false,
+    };
+    let is_here = match plan {
+        LogicalPlan::Subquery(_) => return false,
+        LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate)
+            .into_iter()
+            .any(|condition| condition.contains_outer() && !is_key(condition)),
+        _ => false,
+    };
+    is_here || plan.inputs().into_iter().any(selects_by_more_than_keys)
+}
+
+/// Says whether what a subquery gives for outer values hangs on all rows that they select: there is a row
+/// of none, a row is numbered among them, or the first ones are left out. DataFusion selects the rows
+/// above that.
+fn mixes_rows(subquery: &LogicalPlan) -> bool {
+    let mixes = |node: &LogicalPlan| match node {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::Window(_) => true,
+        LogicalPlan::Limit(limit) => !matches!(limit.get_skip_type(), Ok(SkipType::Literal(0))),
+        _ => false,
+    };
+    is_dependent(subquery) && subquery.exists(|node| Ok(mixes(node))).unwrap_or(true)
+}
+
+/// Returns what a subquery aggregates, which DataFusion can do for outer values; itself where it is no
+/// aggregate.
+fn below_aggregate(subquery: &LogicalPlan) -> &LogicalPlan {
+    match subquery {
+        LogicalPlan::Aggregate(aggregate) => &aggregate.input,
+        LogicalPlan::Projection(projection) => below_aggregate(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => below_aggregate(&alias.input),
+        other => other,
+    }
+}
+
+fn is_test(expr: &Expr) -> bool {
+    matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
+}
+
+fn has_test(expr: &Expr) -> bool {
+    contains(expr, is_test)
+}
+
+fn is_dependent_value(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarSubquery(value) if !value.outer_ref_columns.is_empty())
+}
+
+/// Says whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes
+/// columns of those that are no joins by themselves, which are false where it is not known.
+fn loses_unknown(filter: &Filter) -> bool {
+    let schema = filter.input.schema();
+    split_conjunction(&filter.predicate).into_iter().any(|condition| {
+        match tested(condition) {
+            // Such an anti join takes NULLs for the sought value, or does not see them.
+            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied, schema),
+            _ => !passes_if_true(condition, schema),
+        }
+    })
+}
+
+/// Returns what a condition tests, and whether it denies it.
+pub fn tested(condition: &Expr) -> (&Expr, bool) {
+    match condition {
+        Expr::Not(inner) => (inner.as_ref(), true),
+        other => (other, false),
+    }
+}
+
+/// Says whether an anti join for a condition would have another key than the value that is sought,
+/// or none; or would take no notice of its NULLs, since the columns that it is made of have none.
+pub fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
+    if test.negated == denied {
+        return false;
+    }
+    let columns = test.expr.column_refs();
+    let has_nulls =
+        columns.iter().any(|column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable()));
+    // What is computed may turn out to be one, as `coalesce(1, x)`.
+    let is_constant = !matches!(test.expr.as_ref(), Expr::Column(_));
+    let makes_nulls = !has_nulls && test.expr.nullable(schema).unwrap_or(true);
+    is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
+}
+
+/// Says whether an IN may be neither true nor false.
+fn may_be_unknown(test: &InSubquery, schema: &DFSchema) -> bool {
+    let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
+    given || test.expr.nullable(schema).unwrap_or(true)
+}
+
+/// Says whether each IN of a condition can only make it true by being true, or is always known.
+fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+            passes_if_true(left, schema) && passes_if_true(right, schema)
+        }
+        Expr::InSubquery(test) if !test.negated => true,
+        other => !other
+            .exists(|expr| Ok(matches!(expr, Expr::InSubquery(test) if may_be_unknown(test, schema))))
+            .unwrap_or(true),
+    }
+}
+
+/// Says whether a table within a subquery depends on the rows around it: DataFusion loses sight of
+/// the table's columns when it has given them other names.
+fn is_renamed(subquery: &LogicalPlan) -> bool {
+    let depends = |node: &LogicalPlan| matches!(node, LogicalPlan::SubqueryAlias(alias) if !alias.input.all_out_ref_exprs().is_empty());
+    subquery.exists(|node| Ok(depends(node))).unwrap_or(false) || has_namesakes(subquery)
+}
+
+/// Says whether columns of one name, of different tables, are compared with outer ones or given:
+/// DataFusion puts them all under one alias.
+fn has_namesakes(subquery: &LogicalPlan) -> bool {
+    let mut needed: HashSet<Column> = subquery.schema().columns().into_iter().collect();
+    let mut correlated = false;
+    let visited = subquery.apply(|node| {
+        for expr in node.expressions() {
+            for condition in split_conjunction(&expr).into_iter().filter(|expr| expr.contains_outer()) {
+                correlated = true;
+                needed.extend(condition.column_refs().into_iter().cloned());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let mut names = HashSet::new();
+    visited.is_err() || correlated && !needed.iter().all(|column| names.insert(column.name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_dependent_value, is_test, must_be_unnested};
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use datafusion::logical_expr::Expr;
+    use datafusion::prelude::SessionContext;
+    use futures::executor::block_on;
+    use hypostyle_expr::walk::{any_node, has_expression};
+    use std::sync::Arc;
+
+    /// Returns whether subqueries of a statement are unnested here, and whether DataFusion refuses them or
+    /// leaves them in its plan.
+    fn is_ours_and_refused(sql: &str) -> (bool, bool) {
+        let context = SessionContext::new();
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        for name in ["t", "u"] {
+            let columns = [("a", number.clone()), ("b", number.clone())];
+            context.register_batch(name, RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+        }
+        let state = context.state();
+        let plan = block_on(state.create_logical_plan(sql)).unwrap();
+        let is_left = |expr: &Expr| is_test(expr) || is_dependent_value(expr);
+        let refused = match state.optimize(&plan) {
+            Ok(optimized) => any_node(&optimized, |node| has_expression(node, is_left)),
+            Err(_) => true,
+        };
+        (must_be_unnested(&plan), refused)
+    }
+
+    #[test]
+    fn what_datafusion_makes_no_join_of_is_known_by_its_shape() {
+        for sql in [
+            "SELECT a, (SELECT b FROM u WHERE u.a = t.a) FROM t",
+            "SELECT a, (SELECT count(*) FROM u WHERE u.b > t.b) FROM t",
+            "SELECT a FROM t WHERE b > (SELECT max(u.b + t.a) FROM u)",
+            "SELECT a, EXISTS (SELECT 1 FROM u WHERE u.a = t.a) FROM t",
+            "SELECT a FROM t WHERE EXISTS (SELECT a FROM u WHERE u.a = t.a UNION ALL SELECT b FROM u WHERE u.b = t.b)",
+            "SELECT a FROM t WHERE a IN (SELECT b FROM u WHERE u.a = t.a LIMIT 3)",
+            "SELECT max((SELECT sum(u.b) FROM u WHERE u.a = t.a)) FROM t",
+            "SELECT a FROM t ORDER BY (SELECT max(u.b) FROM u WHERE u.a = t.a)",
+        ] {
+            assert_eq!(is_ours_and_refused(sql), (true, true), "{sql}");
+        }
+        for sql in [
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a) FROM t",
+            "SELECT a FROM t WHERE b < (SELECT 0.2 * avg(u.b) FROM u WHERE u.a = t.a)",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.b <> t.b)",
+            "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b > t.b)",
+            "SELECT a FROM t WHERE a IN (SELECT u.a FROM u)",
+            "SELECT a, (SELECT max(u.b) FROM u) FROM t",
+        ] {
+            assert_eq!(is_ours_and_refused(sql), (false, false), "{sql}");
+        }
+    }
+}
