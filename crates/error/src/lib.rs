@@ -28,7 +28,7 @@ use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use sqlparser::parser::ParserError;
 use std::io;
 
-pub use crate::words::{bad_pattern, with_nearest_function, with_pattern};
+pub use crate::words::{bad_pattern, unresolved_table, with_nearest_function, with_pattern};
 
 /// Returns an error of our own on its way through DataFusion.
 pub fn external(error: Error) -> DataFusionError {

@@ -46,12 +46,25 @@ const WINDOW_FUNCTIONS: [&str; 11] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 36] = [
+const STATES: [(&str, &str); 49] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("Order by column out of bounds", "42P10"),
     ("Cannot find column with position ", "42P10"),
     ("must appear in select list", "42P10"),
+    ("Order by index starts at 1", "42P10"),
+    ("DISTINCT ON expressions must match ", "42P10"),
+    ("ORDER BY expressions must appear in argument list", "42P10"),
+    ("cannot be larger than end bound", "42P20"),
+    ("RANGE requires exactly one ORDER BY column", "42P20"),
+    ("GROUPS requires an ORDER BY clause", "42P20"),
+    (" is defined multiple times", "42P20"),
+    ("cannot contain window function calls", "42803"),
+    ("\" specified more than once", "42712"),
+    ("Expected LIMIT to be an integer", "42804"),
+    ("Incompatible inputs for Union", "42804"),
+    ("Cannot automatically convert ", "42804"),
+    ("Cannot get result type for decimal operation ", "22003"),
     ("Aggregate function calls cannot be nested", "42803"),
     ("Window function calls cannot be nested", "42P20"),
     ("Cannot coerce arithmetic expression ", "42883"),
@@ -131,6 +144,12 @@ pub fn not_implemented(message: &str) -> Error {
     if let Some(name) = message.strip_prefix(OF_TYPE) {
         let message = format!("no type {}", name.trim());
         return Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704");
+    }
+    if let Some((from, to)) =
+        message.strip_prefix("Unsupported CAST from ").and_then(|types| types.rsplit_once(" to "))
+    {
+        let message = format!("cannot cast {} to {}", shown_type(from), shown_type(to));
+        return Error::invalid_input(message).with_sqlstate("42846");
     }
     let place = Mark { word: None, line_and_column: place_in(message) };
     let message = plain(message);
@@ -256,6 +275,9 @@ pub fn internal_error(message: &str) -> Error {
     const OF_UNNEST: &str = "unnest on struct can only be applied at the root level";
     const OF_VALUES: [&str; 3] = ["invalid stride", "got invalid", "must be"];
     let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    if let Some(error) = of_other_types(message) {
+        return error;
+    }
     match message {
         _ if message.contains(OF_UNNEST) => Error::unsupported(
             "UNNEST of a structure stands by itself in a SELECT list, not within another expression; unnest the \
@@ -295,6 +317,12 @@ pub fn cast_error(message: &str) -> Error {
             _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
         };
     }
+    // What it names is a DECIMAL's digits without the point.
+    if let Some((shown, _)) =
+        message.strip_prefix("Cannot cast to ").and_then(|rest| rest.split_once(". Overflowing on "))
+    {
+        return of(format!("a number is out of range of {}", shown_type(shown)), "22003");
+    }
     if let Some((value, shown)) =
         message.strip_prefix("value of ").and_then(|rest| rest.split_once(" is out of range "))
     {
@@ -322,6 +350,32 @@ pub fn execution_error(message: &str) -> Error {
         return Error::invalid_input(plain(message)).with_sqlstate("2201F");
     }
     Error::invalid_input(plain(message))
+}
+
+/// Returns the error that a function does not take the types of its arguments, where DataFusion finds that
+/// out in a plan, as in keys of windows and of ORDER BY.
+fn of_other_types(message: &str) -> Option<Error> {
+    const SAID: [&str; 3] = [" failed to match any signature", " requires ", " expects "];
+    let (name, said) = match message.strip_prefix("Failed to coerce arguments to satisfy a call to '") {
+        Some(rest) => (rest.split_once('\'')?.0, true),
+        None => {
+            let (name, rest) = message.strip_prefix("Function '")?.split_once('\'')?;
+            (name, SAID.iter().any(|said| rest.starts_with(said)))
+        }
+    };
+    let taken = between(message, "but received ", " (DataType").map(plain);
+    let told = match taken {
+        Some(types) => format!("no function {name}() takes {types}"),
+        None => format!("no function {name}() takes arguments of these types"),
+    };
+    said.then(|| Error::new(ErrorKind::Syntax, told).with_sqlstate("42883").about(name))
+}
+
+/// Returns the name of a table that the planner does not find, without the schemas where it has looked.
+pub fn unresolved_table(error: &DataFusionError) -> Option<String> {
+    let DataFusionError::Plan(message) = error.find_root() else { return None };
+    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
+    name.rsplit('.').next().map(str::to_string)
 }
 
 /// Returns the error that no function has the name, or takes the types.
@@ -353,7 +407,7 @@ fn function_error(message: &str) -> Option<Error> {
 
 /// Returns the error of a statement that the planner refuses.
 pub fn plan_error(message: &str) -> Error {
-    if let Some(error) = function_error(message) {
+    if let Some(error) = function_error(message).or_else(|| of_other_types(message)) {
         return error;
     }
     if message.contains(IN_WHERE) {

@@ -44,9 +44,10 @@ pub fn of_values(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<
             let Some(wide) = with_room(of, &mut distances) else { return Ok(Transformed::no(expression)) };
             key.expr = Expr::Cast(Cast::new(Box::new(std::mem::take(&mut key.expr)), wide));
         }
-        (false, of) if of.is_numeric() || of.is_null() || is_date(of) => {
-            return Ok(Transformed::no(expression));
+        (false, of) if is_date(of) => {
+            distances.iter_mut().try_for_each(|by| make_days(of, by))?;
         }
+        (false, of) if of.is_numeric() || of.is_null() => return Ok(Transformed::no(expression)),
         (false, of) => {
             let message = format!(
                 "RANGE with a distance over values of type {} is not supported: use ROWS or GROUPS",
@@ -60,6 +61,25 @@ pub fn of_values(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<
 
 fn is_date(of: &DataType) -> bool {
     matches!(of, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..))
+}
+
+/// Makes a number between dates one of days, as in `d + 1`. DataFusion takes it for months. Between points
+/// in time it says nothing.
+fn make_days(of: &DataType, by: &mut ScalarValue) -> Result<()> {
+    let Some(scale) = scale_of(by) else { return Ok(()) };
+    match by {
+        ScalarValue::Utf8(Some(text)) if scale == 0 && *of == DataType::Date32 => {
+            *text = format!("{text} days");
+            Ok(())
+        }
+        _ => {
+            let message = format!(
+                "RANGE with a number over values of type {} is not supported: write an interval",
+                type_name(of)
+            );
+            Err(external(Error::unsupported(message)))
+        }
+    }
 }
 
 /// Returns the type of a key whose sums with distances have room in it, `None` if the key is of it or a

@@ -36,6 +36,7 @@ pub mod natural_join;
 pub mod null_keys;
 pub mod null_rejection;
 pub mod nullable_values;
+pub mod order_keys;
 mod outer_aggregates;
 pub mod percent_limit;
 pub mod planning;

@@ -6,7 +6,7 @@ use crate::missing_tables::first_missing;
 use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
 use crate::{
     aliased_calls, captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset,
-    named_columns, natural_join, percent_limit, repeated_tables, wide_select,
+    named_columns, natural_join, order_keys, percent_limit, repeated_tables, wide_select,
 };
 use datafusion::common::DFSchema;
 use datafusion::error::DataFusionError;
@@ -15,7 +15,9 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
 use hypostyle_error::missing_table::of_missing_table;
-use hypostyle_error::{external, is_about_the_text, may_be_of_names, with_nearest_function};
+use hypostyle_error::{
+    external, is_about_the_text, may_be_of_names, unresolved_table, with_nearest_function,
+};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::join_using;
@@ -55,6 +57,7 @@ async fn write_names_out(state: &SessionState, statement: &mut DfStatement) -> d
     natural_join::rewrite(state, statement).await?;
     named_columns::rewrite(state, statement).await?;
     captured_names::rewrite(state, statement).await;
+    order_keys::rewrite(state, statement).await;
     Ok(())
 }
 
@@ -125,7 +128,9 @@ async fn with_missing_table(
     if !matches!(error.find_root(), DataFusionError::Plan(_)) {
         return error;
     }
-    match first_missing(state, &repair.statement()).await {
+    let missing = first_missing(state, &repair.statement()).await;
+    // WITH may define one of the name elsewhere.
+    match missing.or_else(|| unresolved_table(&error)) {
         Some(name) => of_missing_table(error, name),
         None => error,
     }

@@ -9,10 +9,10 @@ use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, LimitClause,
-    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
-    TableSample, TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, Visitor,
-    VisitorMut, WildcardAdditionalOptions,
+    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, Join,
+    JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod,
+    TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -64,6 +64,9 @@ impl VisitorMut for Forms {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let Some(query) = merging_join(factor) {
+            *factor = query;
+        }
         // DataFusion takes the name of a function in FROM as it is written.
         if let TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } = factor
             && let [ObjectNamePart::Identifier(name)] = name.0.as_mut_slice()
@@ -365,6 +368,46 @@ fn is_json(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::HashArrow, .. } => true,
         Expr::Nested(inner) => is_json(inner),
+        _ => false,
+    }
+}
+
+/// Returns `(a JOIN b USING (k)) AS j` as a query of this alias, in which the merged columns are one each:
+/// DataFusion leaves those of both tables to `j`.
+fn merging_join(factor: &mut TableFactor) -> Option<TableFactor> {
+    let TableFactor::NestedJoin { table_with_joins, alias } = factor else { return None };
+    if !merges_in(table_with_joins) {
+        return None;
+    }
+    let alias = Some(alias.take()?);
+    let query =
+        build::select_where(vec![build::every_column()], vec![table_with_joins.as_ref().clone()], None);
+    Some(TableFactor::Derived { lateral: false, subquery: Box::new(query), alias, sample: None })
+}
+
+/// Says whether one of some joins, also in parentheses, merges columns.
+fn merges_in(tables: &TableWithJoins) -> bool {
+    let mut relations =
+        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    tables.joins.iter().any(merges)
+        || relations.any(|relation| match relation {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => merges_in(table_with_joins),
+            _ => false,
+        })
+}
+
+/// Says whether a join is NATURAL or has USING.
+fn merges(join: &Join) -> bool {
+    match &join.join_operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => {
+            matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
+        }
         _ => false,
     }
 }

@@ -17,8 +17,22 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Words without which a statement has none of these forms.
-pub const WORDS: [&str; 10] =
-    ["JOIN", "RECURSIVE", "COUNT", "NAME", "ORDER", "ARRAY", "TRIM", "ESCAPE", "STRUCT_PACK", "NAMED_STRUCT"];
+pub const WORDS: [&str; 11] = [
+    "JOIN",
+    "RECURSIVE",
+    "COUNT",
+    "NAME",
+    "ORDER",
+    "ARRAY",
+    "TRIM",
+    "ESCAPE",
+    "STRUCT_PACK",
+    "NAMED_STRUCT",
+    "OVER",
+];
+
+/// Functions that give the value of a row of a window, and how many arguments they have.
+const OF_ROWS: [(&str, usize); 3] = [("first_value", 1), ("last_value", 1), ("nth_value", 2)];
 
 /// Words before JOIN that say which rows belong together; the parser takes them for an alias.
 const KINDS_OF_JOINS: [&str; 2] = ["POSITIONAL", "ASOF"];
@@ -118,6 +132,7 @@ impl Visitor for Forms {
             {
                 done(check_columns(query, 1))
             }
+            Expr::Function(function) if function.over.is_some() => done(check_values(function)),
             Expr::Trim { trim_characters: Some(characters), .. } if characters.len() > 1 => {
                 let message = format!(
                     "trim() has a text and the characters to cut off, not {} arguments",
@@ -164,6 +179,22 @@ fn check_count(function: &Function) -> Result<()> {
         _ if is_distinct => Ok(()),
         count => {
             let message = format!("count() has one argument, not {count}; count(*) counts rows");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
+        }
+    }
+}
+
+/// Looks whether a function that gives the value of a row of a window has its arguments. DataFusion takes
+/// any number of them, and reads the first one.
+fn check_values(function: &Function) -> Result<()> {
+    let FunctionArguments::List(list) = &function.args else { return Ok(()) };
+    let called = OF_ROWS.iter().find(|(name, _)| is_name(&function.name, name));
+    let Some((name, wanted)) = called else { return Ok(()) };
+    let arguments = if *wanted == 1 { "one argument" } else { "two arguments" };
+    match list.args.len() {
+        given if given == *wanted => Ok(()),
+        given => {
+            let message = format!("{name}() has {arguments}, not {given}");
             Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
         }
     }
@@ -466,6 +497,9 @@ mod tests {
                 "0A000",
             ),
             ("SELECT count(1, 2)", "42883"),
+            ("SELECT first_value() OVER ()", "42883"),
+            ("SELECT last_value(a, 1) OVER w FROM t WINDOW w AS (ORDER BY a)", "42883"),
+            ("SELECT nth_value(a) OVER () FROM t", "42883"),
             ("SELECT trim('a', 'b', 'c')", "42883"),
             ("SELECT array(SELECT 1, 2)", "42601"),
             ("SELECT array(VALUES (1, 2) UNION SELECT 3, 4)", "42601"),

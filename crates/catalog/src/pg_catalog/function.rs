@@ -348,6 +348,24 @@ fn owned_sequence(call: &Call<'_>) -> Result<Gives> {
     Ok(Text(call.text(1).and_then(|column| serial_sequence(call.objects, relation, column))))
 }
 
+/// Returns a number of bytes in the unit that PostgreSQL shows it in: less than ten of a unit are shown
+/// in the smaller one, and halves are rounded up.
+fn pretty_size(bytes: i64) -> String {
+    if bytes.unsigned_abs() < 10 * 1024 {
+        return format!("{bytes} bytes");
+    }
+    let mut halves = bytes / 512;
+    let mut units = ["kB", "MB", "GB", "TB"].into_iter();
+    let unit = loop {
+        match units.next() {
+            Some(unit) if halves.unsigned_abs() < 20 * 1024 - 1 => break unit,
+            Some(_) => halves /= 1024,
+            None => break "PB",
+        }
+    };
+    format!("{} {unit}", (halves + halves.signum()) / 2)
+}
+
 fn rows_of(call: &Call<'_>) -> Option<i64> {
     match &call.relation(0)?.what {
         What::Table { entry, rows } => Some(*rows as i64 * entry.columns.len() as i64 * 8),
@@ -579,7 +597,7 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_total_relation_size", 'n', |call| Ok(Number(rows_of(call)))),
     ("pg_indexes_size", 'n', zero),
     ("pg_database_size", 'n', zero),
-    ("pg_size_pretty", 't', |call| Ok(Text(call.number(0).map(|bytes| format!("{} kB", bytes / 1024))))),
+    ("pg_size_pretty", 't', |call| Ok(Text(call.number(0).map(pretty_size)))),
     ("pg_stat_get_numscans", 'n', zero),
     ("pg_tablespace_location", 't', |_| text("")),
     ("txid_current", 'n', zero),

@@ -194,12 +194,20 @@ impl VisitorMut for Rewriter {
 }
 
 impl Rewriter {
+    fn call(&self, mut function: Function) -> Expr {
+        if self.expands
+            && let Some((root, field)) = field_called(&function)
+            && let Some(part) = part_of(root, &field)
+        {
+            return part;
+        }
+        without_schema(&mut function.name);
+        called(function)
+    }
+
     fn rewritten(&self, expr: Expr) -> Expr {
         match expr {
-            Expr::Function(mut function) => {
-                without_schema(&mut function.name);
-                called(function)
-            }
+            Expr::Function(function) => self.call(function),
             Expr::Collate { expr, .. } => *expr,
             Expr::CompoundFieldAccess { root, access_chain } if self.expands => expanded(*root, access_chain),
             mut like @ (Expr::Like { .. } | Expr::ILike { .. } | Expr::SimilarTo { .. }) => {
@@ -669,17 +677,41 @@ fn as_type(expr: Expr, data_type: DataType) -> Expr {
 /// Returns `(_pg_expandarray(array)).n` and `.x`, where the function has become the elements
 /// already.
 fn expanded(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
-    let field = match access_chain.as_slice() {
-        [AccessExpr::Dot(Expr::Identifier(field))] => field.value.to_ascii_lowercase(),
-        _ => return Expr::CompoundFieldAccess { root: Box::new(root), access_chain },
+    if let [AccessExpr::Dot(Expr::Identifier(field))] = access_chain.as_slice()
+        && let Some(part) = part_of(root.clone(), &field.value.to_ascii_lowercase())
+    {
+        return part;
+    }
+    Expr::CompoundFieldAccess { root: Box::new(root), access_chain }
+}
+
+/// Returns what has a field and the name of the field, where a dot has become a call already.
+fn field_called(function: &Function) -> Option<(Expr, String)> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(root)),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(field))),
+    ] = list.args.as_slice()
+    else {
+        return None;
     };
-    match field.as_str() {
-        "x" => root,
-        "n" => match argument_of(&root, "unnest") {
+    match &field.value {
+        Value::SingleQuotedString(field) if function.name.to_string() == "get_field" => {
+            Some((root.clone(), field.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns a field of what `_pg_expandarray` gives: the element itself, or its number.
+fn part_of(root: Expr, field: &str) -> Option<Expr> {
+    match field {
+        "x" => Some(root),
+        "n" => Some(match argument_of(&root, "unnest") {
             Some((_, array)) => numbers_of(array),
             None => root,
-        },
-        _ => Expr::CompoundFieldAccess { root: Box::new(root), access_chain },
+        }),
+        _ => None,
     }
 }
 
@@ -1096,6 +1128,12 @@ mod tests {
                 "SELECT (_pg_expandarray(a)).n",
                 "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
             ),
+            // Fields behind dots are calls by then.
+            (
+                "SELECT get_field((_pg_expandarray(a)), 'n')",
+                "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
+            ),
+            ("SELECT _pg_expandarray(a), get_field((r.k), 'x')", "SELECT unnest(a), (r.k)"),
             ("SELECT 'x'", "SELECT 'x'"),
             ("SELECT 'typeinfo_tree(' FROM pg_class", "SELECT 'typeinfo_tree(' FROM pg_class"),
             (

@@ -45,7 +45,7 @@ use hypostyle_expr::said::in_plans;
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;
-use hypostyle_plan::named_columns;
+use hypostyle_plan::{named_columns, order_keys};
 use hypostyle_plan::nullable_values::with_nullable_values;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
@@ -282,6 +282,7 @@ impl Session {
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
             && !named_columns::is_needed(statement)
+            && !order_keys::is_needed(statement)
     }
 
     /// Returns a stored table by its name.

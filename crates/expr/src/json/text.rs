@@ -167,9 +167,48 @@ pub(super) fn element(text: &str, place: i64) -> Option<&str> {
 pub fn unquoted(text: &str) -> Cow<'_, str> {
     let bare = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
     match bare.contains('\\') {
-        true => serde_json::from_str::<String>(text).map_or(Cow::Borrowed(bare), Cow::Owned),
+        true => serde_json::from_str::<String>(text)
+            .ok()
+            .or_else(|| decoded(bare))
+            .map_or(Cow::Borrowed(bare), Cow::Owned),
         false => Cow::Borrowed(bare),
     }
+}
+
+/// Returns what a text says that has surrogates without their halves, which are no characters: U+FFFD stands
+/// for them. `None` for a text that is no JSON.
+fn decoded(bare: &str) -> Option<String> {
+    let unit = |rest: &str| u16::from_str_radix(rest.get(..4)?, 16).ok();
+    let mut out = String::with_capacity(bare.len());
+    let mut rest = bare;
+    while let Some((before, after)) = rest.split_once('\\') {
+        out.push_str(before);
+        let escape = after.chars().next()?;
+        rest = after.get(escape.len_utf8()..)?;
+        match escape {
+            '"' | '\\' | '/' => out.push(escape),
+            'b' => out.push('\u{8}'),
+            'f' => out.push('\u{c}'),
+            'n' => out.push('\n'),
+            'r' => out.push('\r'),
+            't' => out.push('\t'),
+            'u' => {
+                let first = unit(rest)?;
+                rest = &rest[4..];
+                let second = rest.strip_prefix("\\u").and_then(unit);
+                let pair = second.and_then(|second| char::decode_utf16([first, second]).next()?.ok());
+                let is_pair = (0xD800..0xDC00).contains(&first) && pair.is_some();
+                if is_pair {
+                    rest = &rest[6..];
+                }
+                let alone = char::from_u32(u32::from(first)).unwrap_or(char::REPLACEMENT_CHARACTER);
+                out.push(pair.filter(|_| is_pair).unwrap_or(alone));
+            }
+            _ => return None,
+        }
+    }
+    out.push_str(rest);
+    Some(out)
 }
 
 /// Writes a text in quotes.
@@ -412,6 +451,21 @@ mod tests {
         let mut out = String::new();
         write(text, &mut out);
         out
+    }
+
+    #[test]
+    fn surrogates_alone_are_no_characters() {
+        for (text, said) in [
+            (r#""\ud83d""#, "\u{fffd}"),
+            (r#""a\ude00\n\u0041""#, "a\u{fffd}\nA"),
+            (r#""\ud83d\ud83d\ude00x""#, "\u{fffd}\u{1f600}x"),
+            (r#""\ud83d\u0041""#, "\u{fffd}A"),
+            (r#""\ud83d\ude00""#, "\u{1f600}"),
+            (r#""\ud83d\x""#, r"\ud83d\x"),
+            (r#""\ud83d\u12""#, r"\ud83d\u12"),
+        ] {
+            assert_eq!(unquoted(text), said, "{text}");
+        }
     }
 
     #[test]
