@@ -433,6 +433,10 @@ fn shape_error(message: &str) -> Option<Error> {
         let shown = message.rsplit_once(" returning ").or_else(|| message.rsplit_once(" but got "))?.1;
         return of(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim())), "42804");
     }
+    if let Some(field) = between(message, "Field ", " not found in struct") {
+        let error = Error::new(ErrorKind::UnknownName, format!("no field \"{field}\" in the structure"));
+        return Some(error.with_sqlstate("42703").about(field));
+    }
     if message.contains("Too many columns! The subquery should only return one column") {
         return of("the subquery stands for one value and has more than one column".into(), "42601");
     }
