@@ -345,7 +345,8 @@ def test_parameters_with_names_in_statements_that_write(con):
     # As SQLite and Oracle write them.
     con.executemany("INSERT INTO t VALUES (:i, :s)", [{"i": 10, "s": "a"}, {"i": 11, "s": "b"}])
     con.execute("INSERT INTO t SELECT :i, :s || $s", {"i": 12, "s": "c"})
-    assert con.sql("SELECT s FROM t WHERE i >= :i ORDER BY i", {"i": 10}).fetchall() == [("a",), ("b",), ("cc",)]
+    rows = con.sql("SELECT s FROM t WHERE i >= :i ORDER BY i", {"i": 10}).fetchall()
+    assert rows == [("a",), ("b",), ("cc",)]
 
 
 def test_a_path_may_begin_with_the_home_directory(tmp_path, monkeypatch):
