@@ -331,7 +331,11 @@ pub fn cast_error(message: &str) -> Error {
         .iter()
         .find_map(|beginning| message.strip_prefix(beginning)?.rsplit_once("' to value of "))
     {
-        let shown = shown_type(shown.trim_end_matches(" type"));
+        let shown = match shown.trim_end_matches(" type") {
+            // Arrow shows the digits that it has where none are given, not those of the type.
+            decimal if decimal.starts_with("Decimal") => "DECIMAL".to_string(),
+            shown => shown_type(shown),
+        };
         return match text.trim().parse::<i128>() {
             Ok(_) if shown != "BOOLEAN" => of(format!("{text} is out of range of {shown}"), "22003"),
             _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
@@ -532,6 +536,7 @@ mod tests {
             (text("x"), DataType::Int32, "22P02", "'x' is not of type INTEGER"),
             (text("9999999999"), DataType::Int32, "22003", "9999999999 is out of range of INTEGER"),
             (text("perhaps"), DataType::Boolean, "22P02", "'perhaps' is not of type BOOLEAN"),
+            (text("abc"), DataType::Decimal128(4, 2), "22P02", "'abc' is not of type DECIMAL"),
             (wide, DataType::Int8, "22003", "300 is out of range of TINYINT"),
         ] {
             let told = refused(values, to);
