@@ -101,7 +101,7 @@ fn wanted_name(expr: &Expr, relations: &[String], by_text: bool) -> Option<Strin
         Expr::CompoundIdentifier(parts) => {
             let relation = parts.iter().take(3).position(|part| relations.contains(&fold(part)));
             let is_field = relation.map_or(parts.len() > 1, |place| parts.len() > place + 2);
-            parts.last().filter(|_| is_field).map(fold)
+            parts.last().filter(|_| is_field).map(|field| field.value.clone())
         }
         Expr::Nested(inner) if is_column(inner) => wanted_name(inner, relations, by_text),
         _ if by_text => Some(expr.to_string()).filter(|name| name != CALLED_SO),
