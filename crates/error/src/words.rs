@@ -45,6 +45,18 @@ const WINDOW_FUNCTIONS: [&str; 11] = [
     "nth_value",
 ];
 
+/// Functions in FROM, one of which a misspelt one may mean.
+const IN_FROM: [&str; 8] = [
+    "generate_series",
+    "range",
+    "read_arrow",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "sniff_csv",
+    "unnest",
+];
+
 /// Words of messages, and the SQLSTATEs of these errors.
 const STATES: [(&str, &str); 35] = [
     ("LIMIT must be >= 0", "2201W"),
@@ -384,6 +396,11 @@ fn function_error(message: &str) -> Option<Error> {
         return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
             .map(|error| error.about(name));
     }
+    if let Some(name) = between(message, "table function '", "' not found") {
+        let suggestion = did_you_mean(name, IN_FROM);
+        return of(ErrorKind::UnknownName, format!("no function \"{name}\" that gives rows{suggestion}"))
+            .map(|error| error.about(name));
+    }
     let call = between(message, "No function matches the given name and argument types '", "'. You might")?;
     let (name, types) = call.strip_suffix(')')?.split_once('(')?;
     let types = plain(types);
@@ -632,6 +649,9 @@ mod tests {
             Some("values of type INTEGER have no elements")
         );
         assert_eq!(sign_error("array_element", "INTEGER[], VARCHAR"), None);
+        let unknown = plan_error("table function 'read_cvs' not found");
+        assert_eq!((unknown.kind(), unknown.sqlstate()), (ErrorKind::UnknownName, "42883"));
+        assert_eq!(unknown.message(), "no function \"read_cvs\" that gives rows; did you mean \"read_csv\"?");
         let unsupported = not_implemented("Unsupported ast node in sqltorel: RLike { negated: false }");
         assert!(unsupported.message().ends_with("write a ~ 'pattern'"), "{}", unsupported.message());
     }
