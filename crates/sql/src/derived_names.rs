@@ -3,8 +3,9 @@
 //! everywhere: DataFusion's is `t.s[x]`.
 
 use crate::identifier::fold;
+use crate::macros::expanded;
 use crate::plain::{alias_of, relations_of};
-use crate::walk::walk_mut;
+use crate::walk::{expressions, walk_mut};
 use sqlparser::ast::{
     Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
     VisitorMut,
@@ -19,10 +20,28 @@ pub fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement {
         each_select(&mut query.body, name_fields);
     }
-    let _done = walk_mut(statement, &mut Names);
+    let _done = walk_mut(statement, &mut Names { each: name_columns, keys: name_keys });
 }
 
-struct Names;
+/// Names columns of a result, of a table that is made of one, and of such queries, whose expressions the
+/// passes write in another way, by what is written.
+pub fn keep_written(statement: &mut Statement) {
+    match statement {
+        Statement::Query(query) => each_select(&mut query.body, name_rewritten),
+        Statement::CreateTable(create) => {
+            create.query.iter_mut().for_each(|query| each_select(&mut query.body, name_rewritten));
+        }
+        _ => {}
+    }
+    let _done = walk_mut(statement, &mut Names { each: name_rewritten, keys: |_| {} });
+}
+
+struct Names {
+    /// Names the columns of a SELECT in FROM or WITH.
+    each: fn(&mut Select),
+    /// Writes the keys by which any query is sorted.
+    keys: fn(&mut Query),
+}
 
 impl VisitorMut for Names {
     type Break = ();
@@ -32,10 +51,10 @@ impl VisitorMut for Names {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         for table in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if table.alias.columns.is_empty() {
-                each_select(&mut table.query.body, name_columns);
+                each_select(&mut table.query.body, self.each);
             }
         }
-        name_keys(query);
+        (self.keys)(query);
         ControlFlow::Continue(())
     }
 
@@ -43,7 +62,7 @@ impl VisitorMut for Names {
         if let TableFactor::Derived { subquery, alias, .. } = factor
             && alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
         {
-            each_select(&mut subquery.body, name_columns);
+            each_select(&mut subquery.body, self.each);
         }
         ControlFlow::Continue(())
     }
@@ -67,6 +86,36 @@ fn name_columns(select: &mut Select) {
 
 fn name_fields(select: &mut Select) {
     name_items(select, false);
+}
+
+fn name_rewritten(select: &mut Select) {
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && is_rewritten(expr)
+        {
+            let alias = Ident::with_quote('"', expr.to_string());
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// Says whether an expression has an interval, a collation, or a call that stands for something else, and is
+/// one column.
+fn is_rewritten(expr: &Expr) -> bool {
+    let (mut is_one, mut some) = (true, false);
+    let _all = expressions(expr, &mut |expr| {
+        match expr {
+            Expr::Interval(_) | Expr::Collate { .. } => some = true,
+            Expr::Function(function) => {
+                let name = function.name.to_string();
+                is_one &= !["columns", "unnest"].iter().any(|other| name.eq_ignore_ascii_case(other));
+                some |= expanded(function).is_some();
+            }
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    is_one && some
 }
 
 fn name_items(select: &mut Select, by_text: bool) {
@@ -181,6 +230,19 @@ mod tests {
         ] {
             assert_eq!(named(sql), expected, "{sql}");
         }
+    }
+
+    #[test]
+    fn what_the_passes_write_in_another_way_is_called_as_it_was_written() {
+        const KEEPING: Extension = Extension { as_written: keep_written, ..Extension::NONE };
+        let DfStatement::Statement(statement) =
+            parse("SELECT d + INTERVAL '1 day', a COLLATE NOCASE = 'x', d FROM t", &KEEPING).unwrap()
+        else {
+            panic!("not a query")
+        };
+        let written = statement.to_string();
+        assert!(written.contains(r#" AS "d + INTERVAL '1 day'", "#), "{written}");
+        assert!(written.contains(r#" AS "a COLLATE NOCASE = 'x'", d FROM t"#), "{written}");
     }
 
     #[test]
