@@ -2,7 +2,8 @@
 //!
 //! A line that begins with a dot where a statement could begin is a dot command, and one that begins with a
 //! backslash is one of psql's. Everything else is SQL up to its `;`. Statements run as soon as they are
-//! complete, so a pipe may feed them one by one. The first failure ends the script, unless `.bail off` is set.
+//! complete, so a pipe may feed them one by one. The first failure ends the script, unless `.bail off` is
+//! set.
 
 use crate::command;
 use crate::failure::{Failure, Outcome};

@@ -446,7 +446,7 @@ fn operator_error(message: &str) -> Option<Error> {
     Some(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
 }
 
-/// Returns the error of a part of a query that has another type, or another number of columns, than it has to.
+/// Returns the error of a part of a query that has another type, or number of columns, than it has to.
 fn shape_error(message: &str) -> Option<Error> {
     let of = |message: String, sqlstate| Some(Error::new(ErrorKind::Syntax, message).with_sqlstate(sqlstate));
     let condition = ["non-boolean predicate '", "condition must be boolean type, but got "];

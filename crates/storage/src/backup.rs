@@ -166,8 +166,8 @@ pub fn check_new_backup(target: &Path) -> Result<()> {
     }
 }
 
-/// Makes the directory that a backup gets into, which the nodes of a cluster have in common. That which it is in
-/// has to be there: a disk that is not mounted is no place for a backup.
+/// Makes the directory that a backup gets into, which the nodes of a cluster have in common. That which it
+/// is in has to be there: a disk that is not mounted is no place for a backup.
 fn make_above(target: &Path) -> std::io::Result<()> {
     let above = target.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists());
     match above.map(std::fs::create_dir) {

@@ -6,8 +6,8 @@ use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::{derived_names, literal, wire_names};
 use hypostyle_types::{Error, LogicalType, Result};
 
-/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs, and those of columns
-/// that are written in another way before they are planned.
+/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs, and those of
+/// columns that are written in another way before they are planned.
 const DIALECT: Extension = Extension {
     as_written: derived_names::keep_written,
     system_names: hypostyle_catalog::pg_catalog::rewrite,
