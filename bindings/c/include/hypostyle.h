@@ -341,7 +341,7 @@ typedef int32_t (*hypostyle_poll)(void *context, const hypostyle_progress *progr
 
 /* Called for a name that no table or view has, by a thread of the database. Returns 1 with a stream
  * that has the rows, which is moved; 0 if the name means nothing to it; -1 for a failure. It must not
- * call the connection. */
+ * call the connection or read its results, and neither must the stream: both are refused (HY010). */
 typedef int32_t (*hypostyle_tables)(void *context, const char *name, size_t name_length,
                                     struct ArrowArrayStream *rows);
 
@@ -605,9 +605,9 @@ hypostyle_status hypostyle_append_columns(hypostyle_connection *connection, cons
                                           size_t column_count, uint32_t flags, uint64_t *rows,
                                           hypostyle_error **error);
 
-/* Begins to append rows to a table. They take effect together with hypostyle_appender_finish(). Rows
- * are sent in pieces, the first of which begins a transaction, or a savepoint in an open one: other
- * statements of the connection belong to it until then. */
+/* Begins to append rows to a table, which is named as for hypostyle_append(). They take effect together
+ * with hypostyle_appender_finish(). Rows are sent in pieces, the first of which begins a transaction, or a
+ * savepoint in an open one: other statements of the connection belong to it until then. */
 hypostyle_status hypostyle_appender_open(hypostyle_connection *connection, const char *table, size_t length,
                                          hypostyle_appender **appender, hypostyle_error **error);
 

@@ -221,15 +221,20 @@ class Values {
   bool is_mapped() const noexcept { return (values_.flags & HYPOSTYLE_VALUES_MAPPED) != 0; }
 
   bool is_null(std::size_t row) const {
+    check(true, row);
     return values_.validity != nullptr && !bit(values_.validity, values_.validity_offset + row);
   }
 
-  // The elements of a column of fixed width, such as int64_t of BIGINT or double of DOUBLE. Those of
-  // private values may be written to: T is not const then.
+  // The elements of a column of fixed width, such as int64_t of BIGINT or double of DOUBLE. Numbers with a
+  // fraction are read as such, and others are not. Those of private values may be written to: T is not
+  // const then.
   template <typename T>
   Range<T> as() const {
     if (values_.width != sizeof(T) || (values_.flags & HYPOSTYLE_VALUES_DICTIONARY) != 0)
       throw std::invalid_argument("an element of the column has another width than the type");
+    const bool is_real = values_.type == HYPOSTYLE_FLOAT || values_.type == HYPOSTYLE_DOUBLE;
+    if (std::is_arithmetic_v<T> && std::is_floating_point_v<T> != is_real)
+      throw std::invalid_argument("the column has numbers of another kind than the type");
     if (!std::is_const_v<T> && (values_.flags & HYPOSTYLE_VALUES_PRIVATE) == 0)
       throw std::invalid_argument("the values are not private; read them as const");
     return Range<T>(static_cast<T *>(const_cast<void *>(values_.data)), size());

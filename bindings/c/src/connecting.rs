@@ -258,10 +258,11 @@ pub unsafe extern "C" fn hypostyle_set_tables(
                 "PostgreSQL asks no program for tables: append the rows to a (temporary) table",
             ));
         }
+        let calls = connection.0.calls().clone();
         let resolver = tables.map(|tables| -> TableResolver {
             Arc::new(move |name, take_memory| {
                 // SAFETY: the caller has given the function and what it is passed.
-                let found = unsafe { external_table(tables, context, name) };
+                let found = calls.asking(|| unsafe { external_table(tables, context, name) });
                 found.transpose().map(|found| {
                     let found = found?;
                     found.batches.iter().try_for_each(take_memory)?;

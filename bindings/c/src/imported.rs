@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
 use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
-use hypostyle::{Error, Result};
+use hypostyle::{Error, ErrorKind, Result, caught};
 
 /// Rows of the caller's, each batch of which is checked.
 pub struct Checked(ArrowArrayStreamReader);
@@ -30,6 +30,15 @@ impl RecordBatchReader for Checked {
     }
 }
 
+/// Runs what reads Arrow's structs. Arrow's own code takes for granted what its interface asks for, such as a
+/// format of each schema, and panics where it is not so.
+fn imported<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    caught(work).map_err(|error| match error.kind() {
+        ErrorKind::Internal => misuse("the rows are not as Arrow's C data interface says"),
+        _ => error,
+    })
+}
+
 /// Takes a stream.
 ///
 /// # Errors
@@ -43,9 +52,11 @@ pub unsafe fn rows_of(stream: *mut FFI_ArrowArrayStream) -> Result<Checked> {
     if !is_there {
         return Err(misuse("the stream of rows is NULL, or was released"));
     }
-    // SAFETY: as above; the stream is moved.
-    let rows = unsafe { ArrowArrayStreamReader::from_raw(stream) };
-    rows.map(Checked).map_err(|error| misuse(format!("the stream of rows: {error}")))
+    imported(|| {
+        // SAFETY: as above; the stream is moved.
+        let rows = unsafe { ArrowArrayStreamReader::from_raw(stream) };
+        rows.map(Checked).map_err(|error| misuse(format!("the stream of rows: {error}")))
+    })
 }
 
 /// Takes a struct array as a batch.
@@ -66,7 +77,7 @@ pub unsafe fn batch_of(array: *mut FFI_ArrowArray, schema: *mut FFI_ArrowSchema)
     }
     let wrong = |error: ArrowError| misuse(format!("the array of rows: {error}"));
     // SAFETY: the caller promises that they belong together.
-    let data = unsafe { from_ffi(array, &schema) }.map_err(wrong)?;
+    let data = imported(|| unsafe { from_ffi(array, &schema) }.map_err(wrong))?;
     data.validate_full().map_err(wrong)?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
         return Err(misuse(format!("rows are a struct of columns, not {}", data.data_type())));

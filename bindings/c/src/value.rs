@@ -4,9 +4,13 @@ use crate::layout::*;
 use crate::text::{bytes, misuse, text};
 use hypostyle::{ColumnBound, Error, LogicalType, Parameters, Result, ScalarValue, TimeUnit};
 use std::ffi::c_char;
+use std::fmt::Display;
 
 /// The digits of the largest DECIMAL that a value has room for.
 const DIGITS_MAX: u8 = 38;
+
+/// The microseconds of a day.
+const DAY: i64 = 86_400_000_000;
 
 /// Returns the number of a type, and its precision and scale.
 pub fn type_of(logical_type: &LogicalType) -> (i32, i32, i32) {
@@ -62,9 +66,7 @@ fn digits(unit: TimeUnit) -> i32 {
 /// The value's data is NULL or points to as many bytes as its length says.
 pub unsafe fn scalar(value: &Value) -> Result<ScalarValue> {
     let integer = value.integer;
-    let fits = |name: &str| {
-        Error::invalid_input(format!("{integer} is out of range for {name}")).with_sqlstate("22003")
-    };
+    let fits = |name: &str| out_of_range(integer, name);
     Ok(match value.of {
         NULL => ScalarValue::Null,
         BOOLEAN => ScalarValue::Boolean(Some(integer != 0)),
@@ -76,16 +78,24 @@ pub unsafe fn scalar(value: &Value) -> Result<ScalarValue> {
         USMALLINT => ScalarValue::UInt16(Some(integer.try_into().map_err(|_| fits("USMALLINT"))?)),
         UINTEGER => ScalarValue::UInt32(Some(integer.try_into().map_err(|_| fits("UINTEGER"))?)),
         UBIGINT => ScalarValue::UInt64(Some(integer as u64)),
-        FLOAT => ScalarValue::Float32(Some(value.number as f32)),
+        FLOAT => ScalarValue::Float32(Some(float(value.number)?)),
         DOUBLE => ScalarValue::Float64(Some(value.number)),
         DECIMAL => {
             let scale = i8::try_from(value.scale).ok().filter(|scale| (0..=DIGITS_MAX as i8).contains(scale));
             let scale = scale.ok_or_else(|| misuse(format!("a DECIMAL has no scale of {}", value.scale)))?;
             let whole = i128::from(value.high) << 64 | i128::from(integer as u64);
+            if whole.unsigned_abs() >= 10_u128.pow(u32::from(DIGITS_MAX)) {
+                return Err(out_of_range("a number of more than 38 digits", "DECIMAL"));
+            }
             ScalarValue::Decimal128(Some(whole), DIGITS_MAX, scale)
         }
         DATE => ScalarValue::Date32(Some(integer.try_into().map_err(|_| fits("DATE"))?)),
-        TIME => ScalarValue::Time64Microsecond(Some(integer)),
+        // The last one is 24:00, which PostgreSQL knows, and conditions may compare with.
+        TIME if (0..=DAY).contains(&integer) => ScalarValue::Time64Microsecond(Some(integer)),
+        TIME => {
+            let message = format!("{integer} µs after midnight are no TIME of a day");
+            return Err(Error::invalid_input(message).with_sqlstate("22008"));
+        }
         TIMESTAMP => timestamp(integer, value.scale, None)?,
         TIMESTAMPTZ => timestamp(integer, value.scale, Some("UTC"))?,
         DURATION => match value.scale {
@@ -120,6 +130,19 @@ pub unsafe fn scalar(value: &Value) -> Result<ScalarValue> {
         }
         other => return Err(misuse(format!("no value has the type {other}"))),
     })
+}
+
+fn out_of_range(value: impl Display, name: &str) -> Error {
+    Error::invalid_input(format!("{value} is out of range for {name}")).with_sqlstate("22003")
+}
+
+/// Returns the nearest FLOAT.
+fn float(number: f64) -> Result<f32> {
+    let nearest = number as f32;
+    match nearest.is_infinite() && number.is_finite() {
+        true => Err(out_of_range(number, "FLOAT")),
+        false => Ok(nearest),
+    }
 }
 
 fn timestamp(units: i64, digits: i32, zone: Option<&str>) -> Result<ScalarValue> {

@@ -284,6 +284,9 @@ pub unsafe fn copied(values: &Values, name: &str) -> Result<(Field, ArrayRef)> {
     let count = usize::try_from(values.count).map_err(|_| misuse("a column has more values than memory"))?;
     let wrong = |error: ArrowError| misuse(format!("the values of the column \"{name}\": {error}"));
     let nulls = match values.validity.is_null() {
+        true if values.null_count > 0 => {
+            return Err(misuse(format!("the column \"{name}\" has NULLs, but no validity")));
+        }
         true => None,
         // SAFETY: the caller promises this.
         false => Some(NullBuffer::new(unsafe {

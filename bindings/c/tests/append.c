@@ -165,6 +165,9 @@ static void columns(void) {
   values[2].heap_length = 4;
   MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 4, 0, &rows, &error));
   values[2].heap_length = 8;
+  values[0].null_count = 1;
+  MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 4, 0, &rows, &error));
+  values[0].null_count = 0;
   values[0].type = HYPOSTYLE_LIST;
   MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 4, 0, &rows, &error));
   MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 0, 0, &rows, &error));
@@ -203,6 +206,40 @@ static void columns_of_a_result(void) {
   wrong.width = 3;
   MISUSE(hypostyle_append_columns(connection, "kinds", 5, &names[1], &wrong, 1, HYPOSTYLE_BY_NAME, &rows, &error));
   hypostyle_values_free(&values[1]);
+}
+
+/* Streams that are not as Arrow's interface says. */
+static int gives_no_schema(struct ArrowArrayStream *stream, struct ArrowSchema *out) {
+  memset(out, 0, sizeof *out);
+  return stream->private_data == NULL ? 0 : 5;
+}
+
+static int gives_nothing(struct ArrowArrayStream *stream, struct ArrowArray *out) {
+  (void)stream;
+  memset(out, 0, sizeof *out);
+  return 0;
+}
+
+static const char *says_nothing(struct ArrowArrayStream *stream) {
+  (void)stream;
+  return NULL;
+}
+
+static void is_released(struct ArrowArrayStream *stream) { stream->release = NULL; }
+
+static void broken_streams(void) {
+  hypostyle_statement *statement = NULL;
+  uint64_t rows = 0;
+  OK(hypostyle_prepare(connection, "SELECT ?", HYPOSTYLE_NUL, &statement, &error));
+  for (int fails = 0; fails < 2; fails++) {
+    struct ArrowArrayStream appended = {gives_no_schema, gives_nothing, says_nothing, is_released, NULL};
+    struct ArrowArrayStream bound = appended;
+    if (fails) appended.private_data = bound.private_data = &rows;
+    MISUSE(hypostyle_append(connection, "copied", HYPOSTYLE_NUL, &appended, 0, &rows, &error));
+    MISUSE(hypostyle_bind_stream(statement, &bound, 0, &error));
+    CHECK(appended.release == NULL && bound.release == NULL);
+  }
+  hypostyle_statement_free(&statement);
 }
 
 static void streams(void) {
@@ -400,6 +437,26 @@ static int32_t tables(void *context, const char *name, size_t length, struct Arr
   return length == 6 && memcmp(name, "failed", 6) == 0 ? -1 : 0;
 }
 
+/* A call back would wait for the statement that waits for it. */
+static int32_t calls_back(void *context, const char *name, size_t length, struct ArrowArrayStream *rows) {
+  hypostyle_error *refused = NULL;
+  hypostyle_status status = hypostyle_execute(connection, "SELECT 1", HYPOSTYLE_NUL, NULL, &refused);
+  (void)name, (void)length, (void)rows;
+  *(int32_t *)context += status == HYPOSTYLE_INVALID_INPUT && strcmp(hypostyle_error_sqlstate(refused), "HY010") == 0;
+  hypostyle_error_free(&refused);
+  return 0;
+}
+
+static void calls_from_within(void) {
+  int32_t refused = 0;
+  OK(hypostyle_set_tables(connection, calls_back, &refused, &error));
+  REFUSED(hypostyle_execute(connection, "SELECT * FROM nowhere", HYPOSTYLE_NUL, NULL, &error), HYPOSTYLE_UNKNOWN_NAME,
+          "42P01");
+  CHECK(refused > 0);
+  OK(hypostyle_set_tables(connection, NULL, NULL, &error));
+  SAYS("SELECT 1", "1");
+}
+
 static void external_tables(void) {
   int asked = 0;
   struct ArrowArrayStream stream;
@@ -443,7 +500,9 @@ int main(int argc, char **argv) {
   columns();
   columns_of_a_result();
   streams();
+  broken_streams();
   bound_rows();
   external_tables();
+  calls_from_within();
   return finish();
 }

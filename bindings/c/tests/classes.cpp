@@ -62,6 +62,13 @@ void columns(hypostyle::Connection &connection) {
   CHECK(e.is_null(0) && !e.is_null(1) && e.null_count() == 1);
   CHECK(throws<std::invalid_argument>([&] { a.as<const std::int32_t>(); }));
   CHECK(throws<std::invalid_argument>([&] { a.as<std::int64_t>(); }));
+  CHECK(throws<std::invalid_argument>([&] { a.as<const double>(); }));
+  CHECK(throws<std::out_of_range>([&] { e.is_null(100000); }));
+  {
+    auto halves = connection.execute("SELECT a / 2e0 AS half FROM numbers WHERE a < 3 ORDER BY a");
+    auto half = halves.values(0);
+    CHECK(half.as<const double>()[1] == 1 && throws<std::invalid_argument>([&] { half.as<const std::int64_t>(); }));
+  }
   CHECK(throws<std::invalid_argument>([&] { a.text(0); }));
   CHECK(throws<std::out_of_range>([&] { c.text(100000); }));
   auto mine = result.values(0, HYPOSTYLE_VALUES_PRIVATE);

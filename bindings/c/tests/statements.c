@@ -76,6 +76,15 @@ static void values_that_do_not_fit(void) {
   REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22003");
   value = integer(HYPOSTYLE_DATE, INT64_MAX);
   REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22003");
+  value = integer(HYPOSTYLE_TIME, -1);
+  REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22008");
+  value = integer(HYPOSTYLE_TIME, INT64_C(86400000001));
+  REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22008");
+  value = number(HYPOSTYLE_FLOAT, -1e39);
+  REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22003");
+  value = of(HYPOSTYLE_DECIMAL);
+  value.high = INT64_MIN;
+  REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22003");
   value = data(HYPOSTYLE_VARCHAR, "\xff", 1);
   REFUSED(hypostyle_bind(statement, 0, &value, &error), HYPOSTYLE_INVALID_INPUT, "22021");
   value = data(HYPOSTYLE_UUID, "short", 5);

@@ -64,12 +64,10 @@ static SQLRETURN set_connection_attribute(connection *conn, SQLINTEGER attribute
   case SQL_ATTR_ACCESS_MODE: return set_access_mode(conn, number);
   case SQL_ATTR_CURRENT_CATALOG: return set_catalog(conn, value, length);
   case SQL_ATTR_METADATA_ID: conn->metadata_id = number; return SQL_SUCCESS;
-  case SQL_ATTR_LOGIN_TIMEOUT:
+  case SQL_ATTR_LOGIN_TIMEOUT: conn->login_timeout = number; return SQL_SUCCESS;
   case SQL_ATTR_CONNECTION_TIMEOUT:
     if (number == 0) return SQL_SUCCESS;
-    return warn(
-        conn, "01S02",
-        "connecting has the time that the operating system gives; statements have SQL_ATTR_QUERY_TIMEOUT");
+    return warn(conn, "01S02", "calls have no time of their own; statements have SQL_ATTR_QUERY_TIMEOUT");
   case SQL_ATTR_ASYNC_ENABLE:
     if (number == SQL_ASYNC_ENABLE_OFF) return SQL_SUCCESS;
     return fail(conn, "HYC00", "statements do not run asynchronously; use a thread");
@@ -110,7 +108,7 @@ static SQLRETURN get_connection_attribute(connection *conn, SQLINTEGER attribute
     number = conn->session == NULL || conn->is_dead ? SQL_CD_TRUE : SQL_CD_FALSE;
     break;
   case SQL_ATTR_AUTO_IPD: number = SQL_FALSE; break;
-  case SQL_ATTR_LOGIN_TIMEOUT:
+  case SQL_ATTR_LOGIN_TIMEOUT: number = conn->login_timeout; break;
   case SQL_ATTR_CONNECTION_TIMEOUT:
   case SQL_ATTR_ASYNC_ENABLE:
   case SQL_ATTR_PACKET_SIZE:
@@ -163,7 +161,7 @@ static SQLRETURN set_descriptor(statement *s, SQLHDESC value, descriptor **place
 }
 
 static SQLRETURN set_array_size(statement *s, descriptor *d, SQLULEN size) {
-  if (size < 1 || size > SIZE_MAX / 64)
+  if (size < 1 || size > ARRAY_MAX)
     return fail(s, "HY024", "an array cannot have %lu rows", (unsigned long)size);
   d->array_size = size;
   return SQL_SUCCESS;

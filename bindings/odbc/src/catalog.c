@@ -65,10 +65,20 @@ const char *unless_empty(const char *name) { return name == NULL || *name == '\0
 
 /* ---- Tables ---- */
 
-/* TABLE, VIEW, SYSTEM TABLE and LOCAL TEMPORARY, of information_schema's words. */
+/* TABLE, VIEW, SYSTEM TABLE, LOCAL TEMPORARY and MATERIALIZED VIEW, of information_schema's words. */
 #define TABLE_TYPE                                                                                           \
   "CASE WHEN table_schema IN ('information_schema', 'pg_catalog') THEN 'SYSTEM TABLE' "                      \
   "WHEN table_type = 'BASE TABLE' THEN 'TABLE' ELSE table_type END"
+
+/* information_schema has no materialized views, as in PostgreSQL. */
+#define MATERIALIZED_VIEWS                                                                                   \
+  "pg_catalog.pg_class m JOIN pg_catalog.pg_namespace n ON n.oid = m.relnamespace AND m.relkind = 'm'"
+#define ALL_TABLES                                                                                           \
+  "(SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables UNION ALL "    \
+  "SELECT current_database(), n.nspname, m.relname, 'MATERIALIZED VIEW' FROM " MATERIALIZED_VIEWS ") t "     \
+  "LEFT JOIN pg_catalog.pg_namespace s ON s.nspname = t.table_schema "                                       \
+  "LEFT JOIN pg_catalog.pg_class c ON c.relname = t.table_name AND c.relnamespace = s.oid "                  \
+  "AND t.table_catalog = current_database()"
 
 /* Adds the types of a list such as 'TABLE','VIEW' or TABLE, VIEW. */
 static void add_types(builder *b, const char *types) {
@@ -113,15 +123,15 @@ static void add_tables(statement *s, const names *n, builder *b) {
         b,
         "SELECT %s AS \"TABLE_CAT\", %s AS \"TABLE_SCHEM\", %s AS \"TABLE_NAME\", type AS \"TABLE_TYPE\", %s "
         "AS \"REMARKS\" "
-        "FROM (VALUES ('LOCAL TEMPORARY'), ('SYSTEM TABLE'), ('TABLE'), ('VIEW')) AS types (type) ORDER BY 4",
+        "FROM (VALUES ('LOCAL TEMPORARY'), ('MATERIALIZED VIEW'), ('SYSTEM TABLE'), ('TABLE'), ('VIEW')) "
+        "AS types (type) ORDER BY 4",
         nothing, nothing, nothing, nothing);
     return;
   }
-  add_format(b,
-             "SELECT table_catalog AS \"TABLE_CAT\", table_schema AS \"TABLE_SCHEM\", table_name AS "
-             "\"TABLE_NAME\", " TABLE_TYPE
-             " AS \"TABLE_TYPE\", %s AS \"REMARKS\" FROM information_schema.tables WHERE TRUE",
-             nothing);
+  add_text(b, "SELECT table_catalog AS \"TABLE_CAT\", table_schema AS \"TABLE_SCHEM\", table_name AS "
+              "\"TABLE_NAME\", " TABLE_TYPE
+              " AS \"TABLE_TYPE\", obj_description(c.oid, 'pg_class') AS \"REMARKS\" FROM " ALL_TABLES
+              " WHERE TRUE");
   add_pattern(s, b, "table_catalog", unless_empty(catalog));
   add_pattern(s, b, "table_schema", unless_empty(schema));
   add_pattern(s, b, "table_name", unless_empty(table));
@@ -223,6 +233,18 @@ void add_fact(const statement *s, builder *b, fact wanted, const char *cast, con
   add_format(b, " END AS %s) AS \"%s\"", cast, name);
 }
 
+/* The columns of materialized views as information_schema would tell them. */
+#define FORMATTED "format_type(a.atttypid, a.atttypmod)"
+#define ALL_COLUMNS                                                                                          \
+  "(SELECT table_catalog, table_schema, table_name, column_name, data_type, numeric_precision, "             \
+  "numeric_scale, datetime_precision, is_nullable, column_default, ordinal_position, column_comment "        \
+  "FROM information_schema.columns UNION ALL SELECT current_database(), n.nspname, m.relname, a.attname, "   \
+  "CASE WHEN " FORMATTED " LIKE '%[]' THEN 'ARRAY' WHEN " FORMATTED " LIKE 'numeric%' THEN 'numeric' "       \
+  "ELSE " FORMATTED " END, CASE WHEN a.atttypmod >= 4 THEN (a.atttypmod - 4) >> 16 ELSE 20 END, "            \
+  "CASE WHEN a.atttypmod >= 4 THEN (a.atttypmod - 4) & 65535 ELSE 0 END, 6, 'YES', NULL, a.attnum, "         \
+  "col_description(m.oid, a.attnum) FROM " MATERIALIZED_VIEWS                                                \
+  " JOIN pg_catalog.pg_attribute a ON a.attrelid = m.oid AND a.attnum > 0) AS told"
+
 static void add_columns(statement *s, const names *n, builder *b) {
   add_text(
       b,
@@ -236,7 +258,7 @@ static void add_columns(statement *s, const names *n, builder *b) {
               "WHEN data_type LIKE 'time%' THEN datetime_precision END AS SMALLINT) AS \"DECIMAL_DIGITS\"");
   add_fact(s, b, FACT_RADIX, "SMALLINT", "NUM_PREC_RADIX");
   add_text(b, ", CAST(CASE is_nullable WHEN 'NO' THEN 0 ELSE 1 END AS SMALLINT) AS \"NULLABLE\", "
-              "CAST(NULL AS VARCHAR) AS \"REMARKS\", column_default AS \"COLUMN_DEF\"");
+              "column_comment AS \"REMARKS\", column_default AS \"COLUMN_DEF\"");
   add_fact(s, b, FACT_VERBOSE, "SMALLINT", "SQL_DATA_TYPE");
   add_fact(s, b, FACT_SUBCODE, "SMALLINT", "SQL_DATETIME_SUB");
   add_text(b, ", CAST(CASE WHEN data_type IN ('character varying', 'text', 'bytea', 'json') THEN ");
@@ -244,7 +266,7 @@ static void add_columns(statement *s, const names *n, builder *b) {
   add_text(
       b,
       " END AS INTEGER) AS \"CHAR_OCTET_LENGTH\", CAST(ordinal_position AS INTEGER) AS \"ORDINAL_POSITION\", "
-      "is_nullable AS \"IS_NULLABLE\" FROM information_schema.columns WHERE TRUE");
+      "is_nullable AS \"IS_NULLABLE\" FROM " ALL_COLUMNS " WHERE TRUE");
   add_name(s, b, "table_catalog", unless_empty(n->text[0]));
   add_pattern(s, b, "table_schema", unless_empty(n->text[1]));
   add_pattern(s, b, "table_name", n->text[2]);

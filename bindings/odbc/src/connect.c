@@ -114,9 +114,8 @@ static SQLRETURN open_database(connection *conn) {
   hypostyle_options options;
   if (options_of(conn, &options) != SQL_SUCCESS) return SQL_ERROR;
   hypostyle_error *error = NULL;
-  if (hypostyle_open(target, HYPOSTYLE_NUL, &options, &conn->database, &error) != HYPOSTYLE_OK ||
-      hypostyle_connect(conn->database, &conn->session, &error) != HYPOSTYLE_OK ||
-      hypostyle_set_poll(conn->session, poll_statement, conn, &error) != HYPOSTYLE_OK ||
+  if (log_in_within(conn, target, &options, conn->login_timeout) != SQL_SUCCESS) return SQL_ERROR;
+  if (hypostyle_set_poll(conn->session, poll_statement, conn, &error) != HYPOSTYLE_OK ||
       (conn->autocommit == SQL_AUTOCOMMIT_OFF &&
        hypostyle_set_autocommit(conn->session, 0, &error) != HYPOSTYLE_OK)) {
     hypostyle_disconnect(&conn->session);

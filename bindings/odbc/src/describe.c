@@ -122,6 +122,9 @@ static void read_format(const struct ArrowSchema *schema, hypostyle_column *told
 }
 
 static SQLRETURN describe_schema(statement *s, const struct ArrowSchema *schema) {
+  if (schema->n_children > INT16_MAX)
+    return fail(s, "54011", "the result has %lld columns, and ODBC counts up to %d", (long long)schema->n_children,
+                INT16_MAX);
   for (int64_t i = 0; i < schema->n_children; i++) {
     const struct ArrowSchema *child = schema->children[i];
     hypostyle_column told = {.size = sizeof told, .name = child->name, .type_name = ""};

@@ -276,7 +276,8 @@ static SQLRETURN set_head_field(descriptor *d, SQLSMALLINT field, SQLPOINTER val
   SQLLEN number = (SQLLEN)(intptr_t)value;
   switch (field) {
   case SQL_DESC_ARRAY_SIZE:
-    if (number < 1) return fail(d, "HY024", "an array has at least one row");
+    if (number < 1 || number > ARRAY_MAX)
+      return fail(d, "HY024", "an array cannot have %lld rows", (long long)number);
     d->array_size = (SQLULEN)number;
     return SQL_SUCCESS;
   case SQL_DESC_ARRAY_STATUS_PTR: d->array_status = value; return SQL_SUCCESS;

@@ -22,6 +22,9 @@
 #define DRIVER_VERSION "00.01.0000"
 #define DRIVER_FILE "libhypostyleodbc.so"
 
+/* So many rows an array may have: the sum of two positions among them is no overflow. */
+#define ARRAY_MAX (INT64_MAX / 64)
+
 /* ---- Handles (handles.c) ---- */
 
 typedef enum {
@@ -90,7 +93,7 @@ struct connection {
   atomic_bool is_late;
   atomic_bool is_cancelled;
   /* Attributes. */
-  SQLUINTEGER autocommit, access_mode, metadata_id, isolation;
+  SQLUINTEGER autocommit, access_mode, metadata_id, isolation, login_timeout;
   bool is_read_only;
   SQLULEN text_size;
 };
@@ -349,6 +352,10 @@ char *ask_text(void *h, connection *conn, const char *sql);
 /* Runs a statement without a result. */
 SQLRETURN run(void *h, connection *conn, const char *sql);
 SQLRETURN end_transaction(void *h, connection *conn, SQLSMALLINT how);
+
+/* Opens a database and a session of it; a server's within so many seconds, or as long as it takes for 0. */
+SQLRETURN log_in_within(connection *conn, const char *target, const hypostyle_options *options,
+                        SQLUINTEGER seconds);
 
 /* Says that a statement begins or has ended, which a cancel and a deadline need. */
 void begin_running(statement *s);

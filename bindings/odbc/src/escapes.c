@@ -361,6 +361,15 @@ static const char *add_call(span_of_text rest, builder *out, int depth) {
   return problem;
 }
 
+/* The sign of an interval stands before the word in the database's SQL. */
+static const char *add_signed(span_of_text content, const char *prefix, builder *out, int depth) {
+  add_format(out, "(%c%s", *content.at, prefix);
+  content.at = skip_spaces(content.at + 1, content.end);
+  const char *problem = rewrite(content, out, depth);
+  add_text(out, ")");
+  return problem;
+}
+
 static const char *add_escape(span_of_text inside, builder *out, int depth, bool *is_escape) {
   const char *prefix = "", *rest = inside.at;
   const char *at = skip_spaces(inside.at, inside.end);
@@ -374,6 +383,8 @@ static const char *add_escape(span_of_text inside, builder *out, int depth, bool
   if (kind == NO_ESCAPE) return NULL;
   span_of_text content = {rest, inside.end};
   while (content.end > content.at && is_space(content.end[-1])) content.end--;
+  bool is_signed = kind == PLAIN && content.at < content.end && (*content.at == '-' || *content.at == '+');
+  if (is_signed && strncmp(prefix, "INTERVAL", 8) == 0) return add_signed(content, prefix, out, depth);
   add_text(out, prefix);
   if (kind == FUNCTION) return add_function(content, out, depth);
   if (kind == CALL) return add_call(content, out, depth);

@@ -343,8 +343,10 @@ static SQLRETURN get_value(statement *s, const target *to, SQLLEN *length, bool 
     /* A buffer without room asks for the length. */
     if (state == NULL && to->room > 0 && least + end > (size_t)to->room) state = "22003";
     if (state != NULL) {
+      SQLRETURN returned = tell_conversion(s, state, number, s->piece_column);
+      /* Another try begins anew. */
       s->piece_column = 0;
-      return tell_conversion(s, state, number, s->piece_column);
+      return returned;
     }
   }
   return give_piece(s, to, length);

@@ -138,6 +138,10 @@ SQLRETURN result_load(statement *s, hypostyle_result **handle, int32_t kind, res
   r->most_rows = s->max_rows > 0 ? s->max_rows : UINT64_MAX;
   r->keeps_all = s->cursor_type != SQL_CURSOR_FORWARD_ONLY;
   size_t count = hypostyle_result_columns(r->handle);
+  if (count > INT16_MAX) {
+    result_free(r);
+    return fail(s, "54011", "the result has %zu columns, and ODBC counts up to %d", count, INT16_MAX);
+  }
   r->is_whole = count == 0;
   r->columns = calloc(count + 1, sizeof *r->columns);
   r->column_count = r->columns == NULL ? 0 : count;

@@ -57,13 +57,17 @@ static void tables(void) {
   tables_like(NULL, "shop", "%", NULL);
   HAS_COLUMNS("SQLTables", "TABLE_CAT", "TABLE_SCHEM", "TABLE_NAME", "TABLE_TYPE", "REMARKS");
   SAME(ROWS(2, 3, 4),
-       "shop customer TABLE|shop item TABLE|shop orderXitem TABLE|shop order_item TABLE|shop cheap VIEW");
+       "shop kept MATERIALIZED VIEW|shop customer TABLE|shop item TABLE|shop orderXitem TABLE|shop order_item TABLE|shop cheap VIEW");
   tables_like(NULL, "shop", "order\\_item", NULL);
   SAME(ROWS(3), "order_item");
   tables_like(NULL, "shop", "order_item", NULL);
   SAME(ROWS(3), "orderXitem|order_item");
   tables_like(NULL, "sho_", "%", "'VIEW'");
   SAME(ROWS(3), "cheap");
+  tables_like(NULL, "shop", "kept", "'MATERIALIZED VIEW'");
+  SAME(ROWS(3), "kept");
+  tables_like(NULL, "shop", "item", NULL);
+  SAME(ROWS(3, 5), "item what is sold");
   tables_like(NULL, "shop", "c%", "TABLE, VIEW");
   SAME(ROWS(3), "customer|cheap");
   tables_like(NULL, "shop", "it's", "TABLE,''");
@@ -71,7 +75,7 @@ static void tables(void) {
   tables_like(NULL, "nowhere", NULL, NULL);
   SAME(ROWS(3), "");
   tables_like("", "", "", "%");
-  SAME(ROWS(4), "LOCAL TEMPORARY|SYSTEM TABLE|TABLE|VIEW");
+  SAME(ROWS(4), "LOCAL TEMPORARY|MATERIALIZED VIEW|SYSTEM TABLE|TABLE|VIEW");
   tables_like("", "%", "", "");
   CHECK(strstr(ROWS(2), "shop") != NULL);
   tables_like("%", "", "", "");
@@ -102,6 +106,11 @@ static void columns(void) {
   SAME(ROWS(4), "since|secret|score");
   OK(SQLColumnsW(stmt, NULL, 0, w("shop"), SQL_NTS, w("cheap"), SQL_NTS, NULL, 0));
   SAME(ROWS(4, 6, 7), "id BIGINT 19|price DECIMAL 10");
+  OK(SQLColumnsW(stmt, NULL, 0, w("shop"), SQL_NTS, w("item"), SQL_NTS, NULL, 0));
+  SAME(ROWS(4, 12), "id -|price with tax");
+  OK(SQLColumnsW(stmt, NULL, 0, w("shop"), SQL_NTS, w("kept"), SQL_NTS, NULL, 0));
+  SAME(ROWS(4, 5, 6, 7, 9, 17), "one -5 BIGINT 19 0 1|text -9 VARCHAR 65535 - 2|total 3 DECIMAL 9 2 3|"
+                                "point 93 TIMESTAMP 26 6 4|list -10 ARRAY 65535 - 5");
   /* What the catalog says of a column is what a result says of it. */
   OK(SQLColumnsW(stmt, NULL, 0, w("shop"), SQL_NTS, w("customer"), SQL_NTS, NULL, 0));
   SQLSMALLINT types[9];
@@ -198,6 +207,10 @@ int main(int argc, char **argv) {
       "item BIGINT REFERENCES shop.item (id), PRIMARY KEY (customer, item))");
   run("CREATE TABLE shop.\"orderXitem\" (a INTEGER)");
   run("CREATE VIEW shop.cheap AS SELECT * FROM shop.item WHERE price < 10");
+  run("CREATE MATERIALIZED VIEW shop.kept AS SELECT 1 AS one, 'x' AS text, 1.5::DECIMAL(9, 2) AS total, "
+      "TIMESTAMP '2026-01-31 01:02:03' AS point, [1] AS list");
+  run("COMMENT ON TABLE shop.item IS 'what is sold'");
+  run("COMMENT ON COLUMN shop.item.price IS 'with tax'");
   tables();
   columns();
   keys();

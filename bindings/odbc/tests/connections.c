@@ -1,5 +1,10 @@
 /* Connections, their attributes, transactions, diagnostics, and what the driver says of itself. */
 #include "check.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
 
 static void strings(void) {
   SQLHDBC other;
@@ -75,6 +80,38 @@ static void attributes(void) {
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_CURSOR_TYPE, (SQLPOINTER)SQL_CURSOR_FORWARD_ONLY, 0));
   WARNED(SQLSetStmtAttrW(stmt, SQL_ATTR_CONCURRENCY, (SQLPOINTER)SQL_CONCUR_LOCK, 0), "01S02");
   REFUSED(SQLSetStmtAttrW(stmt, SQL_ATTR_USE_BOOKMARKS, (SQLPOINTER)SQL_UB_VARIABLE, 0), "HYC00");
+}
+
+/* A server that takes connections and says nothing. */
+static void silent_server(void) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof at;
+  int server = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(bind(server, (struct sockaddr *)&at, size) == 0 && listen(server, 4) == 0);
+  CHECK(getsockname(server, (struct sockaddr *)&at, &size) == 0);
+  char text[128];
+  snprintf(text, sizeof text, "Driver=Hypostyle;Database=hypostyle://127.0.0.1:%d/", ntohs(at.sin_port));
+  SQLHDBC other;
+  SQLUINTEGER seconds = 0;
+  if (SQLAllocHandle(SQL_HANDLE_DBC, env, &other) != SQL_SUCCESS) exit(1);
+  OK_ON(SQL_HANDLE_DBC, other, SQLSetConnectAttrW(other, SQL_ATTR_LOGIN_TIMEOUT, (SQLPOINTER)1, 0));
+  OK_ON(SQL_HANDLE_DBC, other, SQLGetConnectAttrW(other, SQL_ATTR_LOGIN_TIMEOUT, &seconds, 0, NULL));
+  CHECK(seconds == 1);
+  time_t begun = time(NULL);
+  GIVES_ON(SQL_HANDLE_DBC, other,
+           SQLDriverConnectW(other, NULL, w(text), SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT), SQL_ERROR,
+           "HYT00");
+  CHECK(time(NULL) - begun < 10);
+  /* A server that answers in time is no other one than before, and neither is one that is none. */
+  OK_ON(SQL_HANDLE_DBC, other, SQLSetConnectAttrW(other, SQL_ATTR_LOGIN_TIMEOUT, (SQLPOINTER)20, 0));
+  OK_ON(SQL_HANDLE_DBC, other,
+        SQLDriverConnectW(other, NULL, target, SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT));
+  OK_ON(SQL_HANDLE_DBC, other, SQLDisconnect(other));
+  close(server);
+  SQLRETURN returned =
+      SQLDriverConnectW(other, NULL, w(text), SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT);
+  CHECK(returned == SQL_ERROR && strncmp(state_of(SQL_HANDLE_DBC, other, NULL), "08", 2) == 0);
+  OK_ON(SQL_HANDLE_DBC, other, SQLFreeHandle(SQL_HANDLE_DBC, other));
 }
 
 static void transactions(void) {
@@ -173,6 +210,11 @@ static void information(void) {
   CHECK((bits & SQL_TXN_REPEATABLE_READ) && !(bits & SQL_TXN_SERIALIZABLE));
   OK_DBC(SQLGetInfoW(dbc, SQL_CURSOR_COMMIT_BEHAVIOR, &small, 0, NULL));
   CHECK(small == SQL_CB_PRESERVE);
+  for (SQLUSMALLINT what = SQL_ASYNC_DBC_FUNCTIONS; what <= SQL_ASYNC_NOTIFICATION; what++) {
+    bits = 7;
+    OK_DBC(SQLGetInfoW(dbc, what, &bits, 0, NULL));
+    CHECK(bits == 0);
+  }
   OK_DBC(SQLGetInfoW(dbc, SQL_DRIVER_ODBC_VER, text, sizeof text, &length));
   CHECK(strcmp(narrow(text), "03.80") == 0);
   REFUSED_DBC(SQLGetInfoW(dbc, 64999, text, sizeof text, &length), "HY096");
@@ -266,7 +308,8 @@ static void escapes(void) {
       {"{fn CONVERT({d '2020-01-01'}, SQL_VARCHAR)}", "2020-01-01"},
       {"{guid '00112233-4455-6677-8899-aabbccddeeff'}", "00112233-4455-6677-8899-aabbccddeeff"},
       {"{interval '3' day}", "3 days"},
-      {"{interval -'3' day}", NULL},
+      {"{interval -'3' day}", "-3 days"},
+      {"{INTERVAL + '1' month} + {interval -'3' day}", "1 mon -3 days"},
       {"'a%' LIKE 'a!%' {escape '!'}", "1"},
       {"'{fn UCASE(x)}'", "{fn UCASE(x)}"},
       {"1 /* {d 'x'} */", "1"},
@@ -318,6 +361,7 @@ int main(int argc, char **argv) {
   begin(argc, argv);
   strings();
   attributes();
+  silent_server();
   transactions();
   diagnostics();
   information();

@@ -233,6 +233,12 @@ static void truncation(void) {
   WARNED(SQLGetData(stmt, 2, SQL_C_CHAR, text, 6, &length), "01004");
   CHECK(length == 7 && strcmp(text, "123.4") == 0);
   REFUSED(SQLGetData(stmt, 3, SQL_C_CHAR, text, 5, &length), "22003");
+  /* Which value it was. */
+  SQLLEN row = 0;
+  SQLINTEGER column = 0;
+  SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_ROW_NUMBER, &row, 0, NULL);
+  SQLGetDiagFieldW(SQL_HANDLE_STMT, stmt, 1, SQL_DIAG_COLUMN_NUMBER, &column, 0, NULL);
+  CHECK(row == 1 && column == 3);
   REFUSED(SQLGetData(stmt, 4, SQL_C_CHAR, text, 5, &length), "07009");
   REFUSED(SQLGetData(stmt, 1, SQL_C_CHAR, text, -1, &length), "HY090");
   REFUSED(SQLGetData(stmt, 1, 4711, text, 5, &length), "HY003");

@@ -88,6 +88,10 @@ static void descriptors(void) {
   OK_DBC(SQLAllocHandle(SQL_HANDLE_DESC, dbc, &copy));
   OK_ON(SQL_HANDLE_DESC, copy, SQLCopyDesc(ard, copy));
   OK_ON(SQL_HANDLE_DESC, copy, SQLSetDescFieldW(copy, 1, SQL_DESC_DATA_PTR, &second, 0));
+  /* Arrays so long that a position in them is out of range. */
+  GIVES_ON(SQL_HANDLE_DESC, copy, SQLSetDescFieldW(copy, 0, SQL_DESC_ARRAY_SIZE, (SQLPOINTER)INT64_MAX, 0),
+           SQL_ERROR, "HY024");
+  REFUSED(SQLSetStmtAttrW(stmt, SQL_ATTR_ROW_ARRAY_SIZE, (SQLPOINTER)INT64_MAX, 0), "HY024");
   OK(SQLSetStmtAttrW(stmt, SQL_ATTR_APP_ROW_DESC, copy, 0));
   run("SELECT 7");
   OK(SQLFetch(stmt));

@@ -253,6 +253,19 @@ def test_sequelize_may_try_to_insert_a_row(pg):
         pg.execute("CREATE FUNCTION f() RETURNS RECORD AS $$ BEGIN END $$ LANGUAGE plpgsql")
 
 
+def test_the_name_of_a_setting_is_no_code(pg):
+    pg.execute("CREATE TABLE kept (a INTEGER)")
+    size = "datafusion.execution.batch_size"
+    with pytest.raises(psycopg.Error):
+        pg.execute(f"SET \"{size} = '4096'; DROP TABLE kept; SET {size}\" = 4096")
+    assert pg.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+    with pg.transaction():
+        pg.execute(f"SET LOCAL {size} = 4096")
+    pg.execute(f"RESET {size}")
+    pg.execute("SET TIME ZONE 'Europe/Rome'")
+    assert pg.execute("SHOW timezone").fetchone() == ("Europe/Rome",)
+
+
 def test_functions_give_rows_side_by_side(pg):
     def rows(sql):
         return pg.execute(sql).fetchall()

@@ -408,8 +408,8 @@ def test_a_large_table_is_read_by_several_connections_in_one_snapshot(con, serve
 
 def test_a_snapshot_is_held_for_as_long_as_a_statement_takes(server):
     """Its connection is idle while others read, and what begins late still has to find it."""
-    server.direct.execute("create view late as select 1 as x from (select pg_sleep(1)) s")
-    server.direct.execute("alter role test set idle_in_transaction_session_timeout = '200ms'")
+    server.direct.execute("create view late as select 1 as x from (select pg_sleep(3)) s")
+    server.direct.execute("alter role test set idle_in_transaction_session_timeout = '1s'")
     try:
         with hypostyle.connect(threads=2) as con:
             con.execute(f"ATTACH '{server.address}' AS pg")

@@ -55,7 +55,7 @@ def shell(address, request):
 def test_machine_formats_are_exact(shell):
     assert shell("--csv", "-c", ROWS) == (
         0,
-        'i,n,t,l,b,z,j\n1,1.50,"a,""é","[1,null]",00ff,2023-12-31 22:00:00+00:00,"{""a"":1}"\n2,,,,,,\n',
+        'i,n,t,l,b,z,j\n1,1.50,"a,""é","[1,null]",\\x00ff,2023-12-31 22:00:00+00:00,"{""a"":1}"\n2,,,,,,\n',
         "",
     )
     status, out, _ = shell("--json", "-c", ROWS)
@@ -66,7 +66,7 @@ def test_machine_formats_are_exact(shell):
         "n": 1.5,
         "t": 'a,"é',
         "l": [1, None],
-        "b": "00ff",
+        "b": "\\x00ff",
         "z": "2023-12-31T22:00:00Z",
         "j": {"a": 1},
     }

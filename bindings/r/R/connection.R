@@ -20,6 +20,7 @@ check_open <- function(conn) {
 
 # Another session with the same database, also one in memory.
 setMethod("dbConnect", "HypostyleConnection", function(drv, ...) {
+  check_no_others(...)
   check_open(drv)
   shape <- list(
     bigint = drv@bigint, timezone_out = drv@timezone_out, factors = drv@factors,

@@ -27,11 +27,30 @@ check_optional_text <- function(x, what) {
   enc2utf8(check_text(x, what))
 }
 
-# "4GB" or a number of bytes.
+# An option that is not known, as readonly for read_only, must not be taken for one that is.
+check_no_others <- function(...) {
+  if (...length() == 0L) return(invisible(NULL))
+  names <- setdiff(names(list(...)), "")
+  refuse("dbConnect() has no argument ", if (length(names) > 0L) paste0("\"", names[[1L]], "\"") else "without a name behind dbname")
+}
+
+check_threads <- function(threads) {
+  is_count <- is.numeric(threads) && length(threads) == 1L && !is.na(threads) && threads >= 0 &&
+    threads == trunc(threads) && threads <= 4096
+  if (!is_count) refuse("threads is a number of 1 to 4096, or 0 for all processors")
+  as.integer(threads)
+}
+
+# "4GB" or a number of bytes. More than a machine has is no limit.
 bytes_of <- function(limit) {
-  if (is.numeric(limit) && length(limit) == 1L && !is.na(limit) && limit >= 0) return(as.double(limit))
+  is_number <- is.numeric(limit) && length(limit) == 1L && !is.na(limit) && limit >= 0
+  bytes <- if (is_number) as.double(limit) else bytes_of_text(limit)
+  if (bytes < 2^62) bytes else 2^62
+}
+
+bytes_of_text <- function(limit) {
   check_text(limit, "memory_limit")
-  parts <- regmatches(limit, regexec("^\\s*([0-9.]+)\\s*([kKmMgGtT]?)(i?)[bB]?\\s*$", limit))[[1L]]
+  parts <- regmatches(limit, regexec("^\\s*([0-9]+[.]?[0-9]*|[.][0-9]+)\\s*([kKmMgGtT]?)(i?)[bB]?\\s*$", limit))[[1L]]
   if (length(parts) == 0L) refuse("memory_limit is a number of bytes or a text such as \"4GB\", not \"", limit, "\"")
   base <- if (nzchar(parts[4L])) 1024 else 1000
   as.double(parts[2L]) * base^(regexpr(toupper(parts[3L]), "KMGT", fixed = TRUE)[[1L]] * nzchar(parts[3L]))
@@ -77,12 +96,13 @@ setMethod(
            memory_limit = 0, temp_directory = NULL, verify = NULL, allow_network_filesystem = FALSE,
            bigint = c("integer64", "integer", "numeric", "character"), timezone_out = "UTC",
            factors = FALSE, data_frames = TRUE) {
+    check_no_others(...)
     bigint <- match.arg(bigint)
     check_text(timezone_out, "timezone_out")
     check_flag(read_only, "read_only")
     path <- path_of(dbname)
     options <- list(
-      read_only, check_flag(allow_network_filesystem, "allow_network_filesystem"), as.integer(threads),
+      read_only, check_flag(allow_network_filesystem, "allow_network_filesystem"), check_threads(threads),
       bytes_of(memory_limit), check_optional_text(temp_directory, "temp_directory"),
       check_optional_text(verify, "verify"), check_optional_text(user, "user"),
       check_optional_text(password, "password")

@@ -93,6 +93,7 @@ setMethod("dbListObjects", "HypostyleConnection", function(conn, prefix = NULL, 
     ids <- c(lapply(names, function(name) Id(table = name)), lapply(schemas, function(name) Id(schema = name)))
     return(frame_of_ids(ids, rep(c(FALSE, TRUE), c(length(names), length(schemas)))))
   }
+  if (is(prefix, "Id") && !"schema" %in% names(prefix@name)) refuse("the prefix has no schema: Id(schema = )")
   schema <- if (is(prefix, "Id")) prefix@name[["schema"]] else utils::tail(parts_of_name(as.character(dbQuoteIdentifier(conn, prefix))), 1L)
   names <- tables$name[tables$schema == schema]
   ids <- lapply(names, function(name) Id(schema = schema, table = name))

@@ -12,6 +12,7 @@ form_text <- 9L
 form_factor <- 10L
 form_bytes <- 11L
 form_list <- 12L
+form_null <- 13L
 
 plain_double <- function(x) {
   attributes(x) <- NULL
@@ -34,7 +35,7 @@ joined_elements <- function(pieces) {
   do.call(c, unname(if (length(full) > 0L) full else pieces))
 }
 
-prepare_list <- function(name, x) {
+prepare_list <- function(name, x, is_untyped) {
   if (is_bytes(x)) return(list(name, form_bytes, unclass(x)))
   counts <- lengths(x)
   counts[vapply(x, is.null, NA)] <- NA_integer_
@@ -49,14 +50,25 @@ prepare_list <- function(name, x) {
   if (length(elements) != sum(counts, na.rm = TRUE)) {
     refuse("the lists of the column \"", name, "\" do not have elements of one type")
   }
-  list(name, form_list, as.integer(counts), prepare_column("item", elements))
+  list(name, form_list, as.integer(counts), prepare_column("item", elements, is_untyped))
 }
 
 seconds_of <- function(x) plain_double(`units<-`(x, "secs"))
 
-# Returns list(name, form, vector), and levels or elements as a fourth.
-prepare_column <- function(name, x) {
+# Says whether differences of time are times of a day, which TIME is, to the microsecond.
+are_of_day <- function(seconds) all(is.na(seconds) | (seconds >= 0 & seconds < 86399.9999995))
+
+# Says whether a column says nothing of its type: R's NA is a logical before it is anything else.
+has_no_type <- function(x) {
+  if (is.object(x) || !is.null(dim(x))) return(FALSE)
+  if (is.logical(x)) all(is.na(x)) else is.list(x) && all(vapply(x, is.null, NA))
+}
+
+# Returns list(name, form, vector), and levels or elements as a fourth. What has no type is NULL of any type
+# if `is_untyped`, and differences of time are what `is_duration` says, or what their values are.
+prepare_column <- function(name, x, is_untyped = FALSE, is_duration = NULL) {
   if (inherits(x, "AsIs")) class(x) <- setdiff(class(x), "AsIs")
+  if (is_untyped && has_no_type(x)) return(list(name, form_null, x))
   if (is.factor(x)) {
     return(list(name, form_factor, as.integer(x), enc2utf8(levels(x))))
   }
@@ -64,7 +76,11 @@ prepare_column <- function(name, x) {
   if (inherits(x, "Date")) return(list(name, form_date, plain_double(x)))
   if (inherits(x, "POSIXlt")) x <- as.POSIXct(x)
   if (inherits(x, "POSIXct")) return(list(name, form_timestamp, plain_double(x)))
-  if (inherits(x, "difftime")) return(list(name, form_time, seconds_of(x)))
+  if (inherits(x, "difftime")) {
+    seconds <- seconds_of(x)
+    if (is.null(is_duration)) is_duration <- !are_of_day(seconds)
+    return(list(name, if (is_duration) form_duration else form_time, seconds))
+  }
   if (is.data.frame(x) || is.matrix(x)) {
     refuse("the column \"", name, "\" is a ", class(x)[1L], "; give its columns one by one")
   }
@@ -73,16 +89,19 @@ prepare_column <- function(name, x) {
     integer = list(name, form_integer, x),
     double = list(name, form_double, x),
     character = list(name, form_text, enc2utf8(x)),
-    list = prepare_list(name, x),
+    list = prepare_list(name, x, is_untyped),
     raw = list(name, form_bytes, list(x)),
     refuse("the column \"", name, "\" is of type ", typeof(x), ", which the database has no type for")
   )
 }
 
 # Returns the columns of a data frame for .Call.
-prepare_frame <- function(frame) {
+prepare_frame <- function(frame, is_untyped = FALSE, durations = NULL) {
   names <- enc2utf8(names(frame))
-  columns <- lapply(seq_along(names), function(i) prepare_column(names[[i]], .subset2(frame, i)))
+  columns <- lapply(seq_along(names), function(i) {
+    is_duration <- if (is.null(durations)) NULL else names[[i]] %in% durations
+    prepare_column(names[[i]], .subset2(frame, i), is_untyped, is_duration)
+  })
   rows <- vapply(columns, function(column) length(column[[3L]]), 1L)
   wrong <- which(rows != rows[1L])
   if (length(wrong) > 0L) {

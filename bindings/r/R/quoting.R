@@ -61,29 +61,60 @@ number_literal <- function(x) {
 }
 
 bytes_literal <- function(x) {
+  if (!is_bytes(x)) refuse("a list is quoted if its elements are raw vectors or NULL")
   vapply(unclass(x), function(one) {
     if (is.null(one)) "NULL" else paste0("'\\x", paste(format(one), collapse = ""), "'::BYTEA")
   }, "")
 }
 
-time_literal <- function(x, type, format) {
-  texts <- format(x, format, tz = "UTC")
-  paste0("'", texts, if (type == "TIMESTAMPTZ") "+00", "'::", type)
+# R cuts digits off where it shows seconds: the nearest microsecond is written in two parts, as it is bound.
+point_literal <- function(x) {
+  seconds <- as.double(x)
+  check_days(seconds / 86400)
+  whole <- floor(seconds)
+  micros <- round((seconds - whole) * 1e6)
+  is_next <- !is.na(micros) & micros == 1e6
+  whole[is_next] <- whole[is_next] + 1
+  micros[is_next] <- 0
+  minutes <- format(as.POSIXct(whole, origin = "1970-01-01", tz = "UTC"), "%m-%d %H:%M:%S", tz = "UTC")
+  paste0("'", years_of(whole), "-", minutes, sprintf(".%06.0f", micros), "+00", era_of(whole), "'::TIMESTAMPTZ")
 }
+
+date_literal <- function(x) {
+  days <- floor(as.double(x))
+  check_days(days)
+  paste0("'", years_of(days * 86400), "-", format(as.Date(days, origin = "1970-01-01"), "%m-%d"), era_of(days * 86400), "'::DATE")
+}
+
+check_days <- function(days) {
+  is_beyond <- !is.na(days) & abs(days) > 1e8
+  if (any(is_beyond)) refuse(format(days[is_beyond][1L]), " days from 1970-01-01 on are no date of the database")
+}
+
+year_numbers <- function(seconds) as.POSIXlt(seconds, origin = "1970-01-01", tz = "UTC")$year + 1900
+
+# SQL has no year 0: it is that before the first.
+years_of <- function(seconds) {
+  years <- year_numbers(seconds)
+  sprintf("%04.0f", ifelse(years > 0, years, 1 - years))
+}
+
+era_of <- function(seconds) ifelse(year_numbers(seconds) > 0, "", " BC")
 
 literal_of <- function(conn, x) {
   if (is.factor(x)) x <- as.character(x)
   if (inherits(x, "POSIXlt")) x <- as.POSIXct(x)
   if (is.character(x)) return(as.character(dbQuoteString(conn, x)))
+  if (is.raw(x)) x <- list(x)
   if (is.list(x)) return(bytes_literal(x))
   written <- if (inherits(x, "integer64")) {
     paste0(as.character(x), "::BIGINT")
   } else if (inherits(x, "Date")) {
-    time_literal(x, "DATE", "%Y-%m-%d")
+    date_literal(x)
   } else if (inherits(x, "POSIXct")) {
-    time_literal(x, "TIMESTAMPTZ", "%Y-%m-%d %H:%M:%OS6")
+    point_literal(x)
   } else if (inherits(x, "difftime")) {
-    seconds <- as.double(x, units = "secs")
+    seconds <- round(as.double(x, units = "secs"), 6)
     is_beyond <- !is.na(seconds) & (seconds < 0 | seconds >= 86400)
     if (any(is_beyond)) refuse(format(x[is_beyond][1L]), " is no time of a day, which TIME is")
     sprintf("'%02d:%02d:%09.6f'::TIME", seconds %/% 3600, seconds %/% 60 %% 60, seconds %% 60)
@@ -91,8 +122,10 @@ literal_of <- function(conn, x) {
     ifelse(x, "TRUE", "FALSE")
   } else if (is.integer(x)) {
     as.character(x)
-  } else {
+  } else if (is.double(x)) {
     number_literal(x)
+  } else {
+    refuse("a vector of type ", typeof(x), " cannot be quoted")
   }
   written[is.na(x) & !(is.double(x) & is.nan(unclass(x)) & !is.object(x))] <- "NULL"
   written
@@ -100,6 +133,7 @@ literal_of <- function(conn, x) {
 
 setMethod("dbQuoteLiteral", "HypostyleConnection", function(conn, x, ...) {
   if (inherits(x, "SQL")) return(x)
-  if (length(x) == 0L) return(SQL(character()))
+  if (is.function(x) || is.language(x)) refuse("a vector of type ", typeof(x), " cannot be quoted")
+  if (length(x) == 0L && !is.raw(x)) return(SQL(character()))
   SQL(unname(literal_of(conn, x)), names = names(x))
 })

@@ -119,7 +119,7 @@ bind <- function(result, params) {
   has_names <- !is.null(names(params))
   names <- if (has_names) enc2utf8(names(params)) else as.character(seq_along(params))
   check_values(params, names)
-  columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]]))
+  columns <- lapply(seq_along(params), function(i) prepare_column(names[[i]], params[[i]], is_untyped = TRUE))
   if (length(columns) == 0L) {
     run(result, NULL)
   } else if (lengths[[1L]] == 1L && !any(vapply(columns, function(column) column[[2L]], 1L) == form_list)) {
@@ -161,6 +161,9 @@ load <- function(res) {
       call. = FALSE
     )
   }
+  for (i in which(loaded$hints == 3L)) {
+    warning("the column \"", state$info$names[[i]], "\" has integers that doubles round; cast them to VARCHAR", call. = FALSE)
+  }
   state$loaded <- loaded
   loaded
 }
@@ -189,6 +192,12 @@ rows_of <- function(res, offset, count) {
   as_frame(vectors, state$info$names, count)
 }
 
+# R counts the rows of a data frame in integers.
+check_rows <- function(count) {
+  most <- .Machine$integer.max
+  if (count > most) refuse("a data frame has at most ", most, " rows: fetch some of these ", format(count, scientific = FALSE), " at a time")
+}
+
 # The kind of queries in hypostyle.h.
 kind_query <- 1L
 
@@ -207,11 +216,15 @@ setMethod("dbFetch", "HypostyleResult", function(res, n = -1, ...) {
   loaded <- load(res)
   rest <- loaded$rows - state$place
   count <- if (n < 0) rest else min(n, rest)
+  check_rows(count)
   frame <- rows_of(res, state$place, count)
   state$place <- state$place + count
   if (n < 0 || n > rest || state$place == loaded$rows) state$has_ended <- TRUE
   frame
 })
+
+# The name that dbFetch() had once.
+setMethod("fetch", "HypostyleResult", function(res, n = -1, ...) dbFetch(res, n = n, ...))
 
 setMethod("dbClearResult", "HypostyleResult", function(res, ...) {
   state <- res@state

@@ -53,10 +53,20 @@ setMethod(
 # Flags of hypostyle_append().
 append_by_name <- 2L
 
+# Returns which columns of a table are durations or intervals, if some of the data are differences of time.
+durations_in <- function(conn, table, value) {
+  if (!any(vapply(value, inherits, NA, "difftime"))) return(NULL)
+  result <- dbSendQuery(conn, paste("SELECT * FROM", table, "LIMIT 0"))
+  on.exit(dbClearResult(result))
+  info <- result@state$info
+  info$names[info$types %in% c(type_interval, type_duration)]
+}
+
 # A table takes no columns without rows: the library wants at least one column.
 append_frame <- function(conn, table, value) {
   if (length(value) == 0L) refuse("a data frame without columns cannot be appended")
-  .Call(hs_append, conn@pointer, table, prepare_frame(value), append_by_name)
+  columns <- prepare_frame(value, is_untyped = TRUE, durations_in(conn, table, value))
+  .Call(hs_append, conn@pointer, table, columns, append_by_name)
 }
 
 check_frame <- function(value) {
@@ -109,26 +119,32 @@ write_table <- function(conn, name, value, how) {
   })
 }
 
-setMethod(
-  "dbWriteTable", c("HypostyleConnection", "ANY", "data.frame"),
-  function(conn, name, value, ..., row.names = FALSE, overwrite = FALSE, append = FALSE, field.types = NULL,
-           temporary = FALSE) {
-    check_open(conn)
-    check_row_names(row.names)
-    check_flag(overwrite, "overwrite")
-    check_flag(append, "append")
-    check_flag(temporary, "temporary")
-    if (overwrite && append) refuse("overwrite and append cannot both be TRUE")
-    if (append && !is.null(field.types)) refuse("field.types cannot be given together with append = TRUE")
-    value <- check_frame(sqlRownamesToColumn(value, if (is.null(row.names)) FALSE else row.names))
-    how <- list(
-      overwrite = overwrite, append = append, temporary = temporary,
-      field.types = check_field_types(field.types, value)
-    )
-    write_table(conn, name, value, how)
-    invisible(TRUE)
-  }
-)
+write_frame <- function(conn, name, value, ..., row.names = FALSE, overwrite = FALSE, append = FALSE,
+                        field.types = NULL, temporary = FALSE) {
+  check_open(conn)
+  if (!is.data.frame(value)) refuse("value is a data frame, not ", class(value)[1L])
+  check_row_names(row.names)
+  check_flag(overwrite, "overwrite")
+  check_flag(append, "append")
+  check_flag(temporary, "temporary")
+  if (overwrite && append) refuse("overwrite and append cannot both be TRUE")
+  if (append && !is.null(field.types)) refuse("field.types cannot be given together with append = TRUE")
+  value <- check_frame(sqlRownamesToColumn(value, if (is.null(row.names)) FALSE else row.names))
+  how <- list(
+    overwrite = overwrite, append = append, temporary = temporary,
+    field.types = check_field_types(field.types, value)
+  )
+  write_table(conn, name, value, how)
+  invisible(TRUE)
+}
+
+# Data frames may have classes that S4 knows nothing of. DBI has a method for Id, which would be taken before
+# that for ANY.
+setMethod("dbWriteTable", c("HypostyleConnection", "ANY"), write_frame)
+
+setMethod("dbWriteTable", c("HypostyleConnection", "character"), write_frame)
+
+setMethod("dbWriteTable", c("HypostyleConnection", "Id"), write_frame)
 
 read_table <- function(conn, name, ..., row.names = FALSE, check.names = TRUE) {
   check_open(conn)

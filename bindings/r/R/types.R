@@ -6,7 +6,7 @@ sql_type_of <- function(x) {
   if (inherits(x, "integer64")) return("BIGINT")
   if (inherits(x, "Date")) return("DATE")
   if (inherits(x, "POSIXt")) return("TIMESTAMPTZ")
-  if (inherits(x, "difftime")) return("TIME")
+  if (inherits(x, "difftime")) return(if (are_of_day(seconds_of(x))) "TIME" else "DURATION")
   switch(typeof(x),
     logical = "BOOLEAN",
     integer = "INTEGER",
@@ -29,7 +29,8 @@ list_type <- function(x) {
 
 # Returns the types as PostgreSQL calls them.
 postgres_types <- function(types) {
-  types[] <- sub("^BLOB\\b", "BYTEA", sub("^DOUBLE\\b", "DOUBLE PRECISION", types))
+  ours <- c("^BLOB\\b" = "BYTEA", "^DOUBLE\\b" = "DOUBLE PRECISION", "^DURATION\\b" = "INTERVAL")
+  for (name in names(ours)) types[] <- sub(name, ours[[name]], types)
   types
 }
 
@@ -57,6 +58,7 @@ type_date <- 13L
 type_time <- 14L
 type_timestamp <- 15L
 type_timestamptz <- 16L
+type_interval <- 17L
 type_duration <- 18L
 type_varchar <- 19L
 type_blob <- 21L

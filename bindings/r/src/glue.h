@@ -122,8 +122,11 @@ SEXP hs_forged(SEXP result, size_t index, const hs_column *column);
 
 /* ---- nested.c ---- */
 
+/* What R warns of in a column: integers that R has no room for, the least BIGINT, integers of lists. */
+enum { HS_HINT_BEYOND = 1, HS_HINT_LEAST = 2, HS_HINT_ROUNDED = 3 };
+
 /* Reads the columns of a stream that are wanted as lists; frees the stream. */
-SEXP hs_nested(struct ArrowArrayStream *stream, const int *wanted, R_xlen_t wanted_count);
+SEXP hs_nested(struct ArrowArrayStream *stream, const int *wanted, R_xlen_t wanted_count, int *hints);
 
 /* ---- writing.c ---- */
 

@@ -62,6 +62,14 @@ static double decimal_at(const uint8_t *data, int64_t index, uint32_t width) {
   return (double)number;
 }
 
+/* Whether a 64-bit integer was read for which a double has no room. */
+static bool has_rounded;
+
+static double rounded(int64_t number) {
+  if (number > 9007199254740992 || number < -9007199254740992) has_rounded = true;
+  return (double)number;
+}
+
 /* Reads a number of the array; the format is known. */
 static double number_at(const char *format, const struct ArrowArray *array, int64_t row) {
   const void *data = array->buffers[1];
@@ -73,8 +81,11 @@ static double number_at(const char *format, const struct ArrowArray *array, int6
   case 'S': return ((const uint16_t *)data)[i];
   case 'i': return ((const int32_t *)data)[i];
   case 'I': return ((const uint32_t *)data)[i];
-  case 'l': return (double)((const int64_t *)data)[i];
-  case 'L': return (double)((const uint64_t *)data)[i];
+  case 'l': return rounded(((const int64_t *)data)[i]);
+  case 'L': {
+    uint64_t number = ((const uint64_t *)data)[i];
+    return number > INT64_MAX ? (has_rounded = true, (double)number) : rounded((int64_t)number);
+  }
   case 'f': return ((const float *)data)[i];
   case 'b': return bit_at(data, i);
   default: return ((const double *)data)[i];
@@ -366,7 +377,7 @@ static void check(owned *own, int status) {
   Rf_error("%s", message == NULL ? "the rows of the result cannot be read" : message);
 }
 
-SEXP hs_nested(struct ArrowArrayStream *stream, const int *wanted, R_xlen_t wanted_count) {
+SEXP hs_nested(struct ArrowArrayStream *stream, const int *wanted, R_xlen_t wanted_count, int *hints) {
   owned *own = calloc(1, sizeof *own);
   if (own == NULL) {
     stream->release(stream);
@@ -383,7 +394,9 @@ SEXP hs_nested(struct ArrowArrayStream *stream, const int *wanted, R_xlen_t want
     if (own->array.release == NULL) break;
     rows += own->array.length;
     for (R_xlen_t i = 0; i < wanted_count; i++) {
+      has_rounded = false;
       SEXP piece = PROTECT(column_of(own->schema.children[wanted[i]], own->array.children[wanted[i]]));
+      if (has_rounded) hints[wanted[i]] = HS_HINT_ROUNDED;
       SET_VECTOR_ELT(pieces, i, Rf_cons(piece, VECTOR_ELT(pieces, i)));
       UNPROTECT(1);
     }

@@ -114,6 +114,8 @@ SEXP hs_result_info(SEXP pointer) {
 hs_link *hs_enter_result(SEXP result) {
   hs_link *link = R_ExternalPtrAddr(R_ExternalPtrProtected(result));
   if (link == NULL) Rf_error("the connection of the result is gone");
+  /* An error between hs_enter() and hs_leave() would leave the connection busy. */
+  hs_result_of(result);
   hs_enter(link, R_NilValue);
   return link;
 }
@@ -266,17 +268,17 @@ static bool exceeds_integer(const hs_column *column) {
   return false;
 }
 
-/* Returns a hint for a warning: 1 for integers that R has no room for, 2 for the least BIGINT. */
+/* Returns a hint for a warning, or 0. */
 static int shape_bigint(hs_column *column, int bigint, const known_range *range) {
   bool is_unsigned = column->values.type == HYPOSTYLE_UBIGINT;
   column->target = HS_DOUBLE;
   if (bigint == BIGINT_CHARACTER) {
     column->target = HS_STRING;
   } else if (bigint == BIGINT_INTEGER) {
-    if (is_unsigned || exceeds_integer(column)) return 1;
+    if (is_unsigned || exceeds_integer(column)) return HS_HINT_BEYOND;
     column->target = HS_INTEGER;
   } else if (bigint == BIGINT_INTEGER64 && !is_unsigned) {
-    if (has_least(column, range, INT64_MIN)) return 2;
+    if (has_least(column, range, INT64_MIN)) return HS_HINT_LEAST;
     column->target = HS_INTEGER64;
     make_direct(column, (column->values.flags & HYPOSTYLE_VALUES_MISSING) != 0);
   }
@@ -338,7 +340,7 @@ static SEXP load_column(SEXP result, size_t index, hypostyle_type type, int bigi
 }
 
 /* Reads the columns with lists in them from the stream of all rows. */
-static void load_nested(SEXP result, SEXP types, SEXP columns) {
+static void load_nested(SEXP result, SEXP types, SEXP columns, int *hints) {
   R_xlen_t count = XLENGTH(types), nested = 0;
   int *wanted = (int *)R_alloc((size_t)count + 1, sizeof *wanted);
   for (R_xlen_t i = 0; i < count; i++)
@@ -348,7 +350,7 @@ static void load_nested(SEXP result, SEXP types, SEXP columns) {
   hypostyle_error *error = NULL;
   hs_link *link = hs_enter_result(result);
   hs_leave(link, hypostyle_result_stream(hs_result_of(result), &stream, &error), &error);
-  SEXP lists = PROTECT(hs_nested(&stream, wanted, nested));
+  SEXP lists = PROTECT(hs_nested(&stream, wanted, nested, hints));
   for (R_xlen_t i = 0; i < nested; i++) SET_VECTOR_ELT(columns, wanted[i], VECTOR_ELT(lists, i));
   UNPROTECT(1);
 }
@@ -378,7 +380,7 @@ SEXP hs_result_load(SEXP result, SEXP types, SEXP bigint) {
     rows = (double)((hs_column *)R_ExternalPtrAddr(pointer))->values.count;
   }
   if (count == 0) rows = count_rows(result);
-  load_nested(result, types, columns);
+  load_nested(result, types, columns, INTEGER(hints));
   for (R_xlen_t i = 0; i < count; i++)
     if (TYPEOF(VECTOR_ELT(columns, i)) != EXTPTRSXP) rows = (double)Rf_xlength(VECTOR_ELT(columns, i));
   SEXP told = PROTECT(Rf_allocVector(VECSXP, 4));

@@ -25,7 +25,8 @@ typedef enum {
   FORM_TEXT,      /* strings of UTF-8 */
   FORM_FACTOR,    /* integers and the strings of their levels */
   FORM_BYTES,     /* a list of raw vectors and NULL */
-  FORM_LIST       /* lengths, and a column of all elements */
+  FORM_LIST,      /* lengths, and a column of all elements */
+  FORM_NULL       /* nothing but NULL, of any type */
 } form;
 
 typedef struct field {
@@ -89,7 +90,7 @@ static bool begin_array(struct ArrowArray *array, int64_t length, int64_t buffer
   memset(array, 0, sizeof *array);
   array->length = length;
   array->release = release_array;
-  array->buffers = calloc((size_t)buffers, sizeof *array->buffers);
+  array->buffers = calloc((size_t)buffers + 1, sizeof *array->buffers);
   array->children = calloc((size_t)children + 1, sizeof *array->children);
   if (array->buffers == NULL || array->children == NULL) return false;
   array->n_buffers = buffers;
@@ -282,6 +283,11 @@ static bool fill_lists(source *from, field *of, struct ArrowArray *array, int64_
 
 /* Fills an array with rows of a column. */
 static bool fill(source *from, field *of, struct ArrowArray *array, int64_t first, int64_t length) {
+  if (of->form == FORM_NULL) {
+    if (!begin_array(array, length, 0, 0)) return no_memory(from);
+    array->null_count = length;
+    return true;
+  }
   bool is_long = of->form == FORM_TEXT || of->form == FORM_FACTOR || of->form == FORM_BYTES;
   if (!begin_array(array, length, is_long ? 3 : 2, of->form == FORM_LIST)) return no_memory(from);
   const int *ints = of->data;
@@ -298,6 +304,7 @@ static bool fill(source *from, field *of, struct ArrowArray *array, int64_t firs
   case FORM_FACTOR: return fill_bytes(from, of, array, first, level_at);
   case FORM_BYTES: return fill_bytes(from, of, array, first, raw_at);
   case FORM_LIST: return fill_lists(from, of, array, first);
+  case FORM_NULL: break;
   }
   return is_done || no_memory(from);
 }
@@ -344,6 +351,7 @@ static const char *format_of(form of) {
   case FORM_TEXT: case FORM_FACTOR: return "U";
   case FORM_BYTES: return "Z";
   case FORM_LIST: return "+L";
+  case FORM_NULL: break;
   }
   return "n";
 }
@@ -421,6 +429,7 @@ static int64_t read_field(SEXP column, field *out) {
   case FORM_INTEGER: case FORM_FACTOR: case FORM_LIST: out->data = INTEGER_RO(vector); break;
   case FORM_TEXT: out->strings = STRING_PTR_RO(vector); break;
   case FORM_BYTES: out->list = vector; break;
+  case FORM_NULL: break;
   default: out->data = REAL_RO(vector);
   }
   if (out->form == FORM_FACTOR) {
@@ -536,6 +545,7 @@ static void read_value(const field *of, hypostyle_value *value) {
   case FORM_FACTOR: value->data = level_at(of, 0, &length), value->type = HYPOSTYLE_VARCHAR; break;
   case FORM_BYTES: value->data = raw_at(of, 0, &length), value->type = HYPOSTYLE_BLOB; break;
   case FORM_LIST: Rf_error("a list is no value of one parameter; bind rows");
+  case FORM_NULL: return;
   }
   if (length < 0) {
     value->type = HYPOSTYLE_NULL;

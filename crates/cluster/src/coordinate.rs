@@ -161,16 +161,22 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Answers the requests of a thread that ends in a panic: a statement waits for each of them, and others for
-/// the statement.
+/// Answers the requests of a thread that ends in a panic, and those that no other may take any more: a
+/// statement waits for each of them, and others for the statement.
 struct Unanswered {
     requests: Vec<append::Request>,
+    /// What is still to be sent to the node.
+    waiting: Arc<Mutex<VecDeque<Vec<append::Request>>>>,
     answers: Sender<(append::Request, Result<append::Reply>)>,
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        for request in self.requests.drain(..) {
+        if self.requests.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut *self.waiting.lock());
+        for request in self.requests.drain(..).chain(waiting.into_iter().flatten()) {
             let error = Error::internal("a thread that sends rows to a node has ended without an answer");
             let _nobody_waits = self.answers.send((request, Err(error)));
         }
@@ -819,7 +825,8 @@ impl Node {
                     let next = || groups.lock().pop_front();
                     while let Some(group) = next() {
                         let _place = lane.enter();
-                        let mut unanswered = Unanswered { requests: group.clone(), answers: answers.clone() };
+                        let (requests, waiting) = (group.clone(), groups.clone());
+                        let mut unanswered = Unanswered { requests, waiting, answers: answers.clone() };
                         let answered = node.append_to(id, group, &sent);
                         unanswered.requests.clear();
                         for answer in answered {
@@ -968,13 +975,20 @@ mod tests {
         };
         let (answers, arrived) = channel();
         let requests = vec![request; 2];
-        drop(Unanswered { requests: requests.clone(), answers: answers.clone() });
-        let told: Vec<append::Request> =
-            arrived.try_iter().filter_map(|(request, reply)| reply.is_err().then_some(request)).collect();
-        assert_eq!(told, requests);
-        let mut done = Unanswered { requests, answers };
+        let waiting = Arc::new(Mutex::new(VecDeque::from([vec![request], vec![request]])));
+        let unanswered = |requests: Vec<append::Request>| Unanswered {
+            requests,
+            waiting: waiting.clone(),
+            answers: answers.clone(),
+        };
+        let mut done = unanswered(requests.clone());
         done.requests.clear();
         drop(done);
-        assert!(arrived.recv().is_err(), "nothing more is told");
+        assert!(arrived.try_recv().is_err(), "nothing is told of what is answered");
+        drop(unanswered(requests));
+        let told: Vec<append::Request> =
+            arrived.try_iter().filter_map(|(request, reply)| reply.is_err().then_some(request)).collect();
+        assert_eq!(told, [request; 4]);
+        assert!(waiting.lock().is_empty());
     }
 }

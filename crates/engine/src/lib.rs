@@ -23,7 +23,7 @@ pub use hypostyle_exec::transfer::{Transfer, TransferTrial};
 pub use hypostyle_expr::cast::{interval_texts, texts_of_far_years};
 pub use hypostyle_foreign as foreign;
 pub use hypostyle_sql::split::{split_statements, statement_is_complete};
-pub use hypostyle_sql::{kind, lexer};
+pub use hypostyle_sql::{identifier, kind, lexer};
 pub use hypostyle_tpch as tpch;
 pub use hypostyle_types::{Identity, Privileges};
 pub use session::{

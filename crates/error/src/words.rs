@@ -58,7 +58,7 @@ const IN_FROM: [&str; 8] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 35] = [
+const STATES: [(&str, &str); 36] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("Order by column out of bounds", "42P10"),
@@ -79,6 +79,7 @@ const STATES: [(&str, &str); 35] = [
     ("overflow on abs(", "22003"),
     ("Signed integer overflow in ", "22003"),
     ("Percentile value must be between ", "22003"),
+    ("Encountered non UTF-8 data", "22021"),
     ("field position must not be zero", "22023"),
     ("Unsupported date_trunc granularity", "22023"),
     ("Date part '", "22023"),

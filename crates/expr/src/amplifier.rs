@@ -138,6 +138,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("lower", Times(3), Cost::Output),
     ("lpad", Padded, Cost::Output),
     ("make_array", Joined, Cost::Output),
+    ("map_concat", Joined, Cost::Output),
     ("overlay", Joined, Cost::Output),
     ("range", Series, Cost::Output),
     ("regexp_count", Small, Cost::Pattern),

@@ -9,6 +9,7 @@
 use crate::cast::{cast as cast_as_sql, cast_scalar, nearest_double};
 use crate::impl_portable;
 use crate::portable::{Decoder, Functions, Portable, malformed};
+use crate::rounding::truncated;
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, Float64Array};
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric::{add, div, mul, neg, rem, sub};
@@ -64,8 +65,22 @@ pub fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         {
             call(&FUNCTION, *left, *right)
         }
+        Expr::BinaryExpr(binary)
+            if binary.op == Operator::Divide && is_of_signs(&binary.left, &binary.right, schema) =>
+        {
+            Transformed::yes(truncated(Expr::BinaryExpr(binary)))
+        }
         other => Transformed::no(other),
     })
+}
+
+/// Says whether a quotient is one of a UBIGINT and an integer that may be negative. These become DECIMALs,
+/// whose quotient has places, other than that of integers.
+fn is_of_signs(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
+    match (type_of(left, schema), type_of(right, schema)) {
+        (Ok(DataType::UInt64), Ok(other)) | (Ok(other), Ok(DataType::UInt64)) => other.is_signed_integer(),
+        _ => false,
+    }
 }
 
 /// Says whether a quotient is one of a decimal and a decimal or an integer.

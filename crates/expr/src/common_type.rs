@@ -5,7 +5,7 @@
 use crate::arithmetic::type_of;
 use crate::cast::cast_scalar;
 use crate::comparison::is_text;
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Field};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -203,6 +203,34 @@ pub fn of_decimals(types: &[DataType]) -> Option<DataType> {
     match types.iter().any(DataType::is_floating) {
         true => Some(DataType::Float64),
         false => Some(widest(types).unwrap_or(DataType::Float64)),
+    }
+}
+
+/// The type in which numbers of several types are compared by their values: a DECIMAL of up to 76 digits, or
+/// a DOUBLE beside one. `None` for those of one type, where no DECIMAL has all digits, and for integers that
+/// have a common type.
+pub(crate) fn of_compared_numbers(types: &[DataType]) -> Option<DataType> {
+    let known: Vec<&DataType> = types.iter().filter(|of| !of.is_null()).collect();
+    let first = known.first()?;
+    let is_wide = |of: &&DataType| of.is_decimal() || matches!(of, DataType::UInt64);
+    if known.iter().all(|of| of == first) || !known.iter().any(is_wide) {
+        return None;
+    }
+    let (mut whole, mut scale) = (0, 0);
+    for of in known.iter().filter(|of| !of.is_floating()) {
+        let digits = match of {
+            DataType::Decimal256(precision, scale) => (*precision as i8 - scale, *scale),
+            narrow => digits(narrow)?,
+        };
+        (whole, scale) = (digits.0.max(whole), digits.1.max(scale));
+    }
+    if known.iter().any(|of| of.is_floating()) {
+        return Some(DataType::Float64);
+    }
+    match u8::try_from(i32::from(whole) + i32::from(scale)).ok()? {
+        precision @ ..=DECIMAL128_MAX_PRECISION => Some(DataType::Decimal128(precision, scale)),
+        precision @ ..=DECIMAL256_MAX_PRECISION => Some(DataType::Decimal256(precision, scale)),
+        _ => None,
     }
 }
 

@@ -2,9 +2,10 @@
 //! DuckDB know them.
 
 use crate::common_type::beside_nulls;
-use crate::structures;
+use crate::interval::INTERVAL;
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
+use crate::{interval_part, structures};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray, StructArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
@@ -27,7 +28,7 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-const SCALAR: [(&str, &[&str]); 8] = [
+const SCALAR: [(&str, &[&str]); 9] = [
     ("octet_length", &["strlen"]),
     ("make_array", &["list_value", "list_pack"]),
     ("starts_with", &["prefix"]),
@@ -35,12 +36,13 @@ const SCALAR: [(&str, &[&str]); 8] = [
     ("signum", &["sign"]),
     ("regexp_like", &["regexp_matches"]),
     ("date_part", &["datepart"]),
-    ("uuid", &["gen_random_uuid"]),
+    ("uuid", &["gen_random_uuid", "uuidv4"]),
+    ("arrays_zip", &["array_zip"]),
 ];
 
 const AGGREGATE: [(&str, &[&str]); 5] = [
     ("array_agg", &["list"]),
-    ("first_value", &["first"]),
+    ("first_value", &["first", "arbitrary"]),
     ("last_value", &["last"]),
     ("approx_distinct", &["approx_count_distinct"]),
     ("approx_percentile_cont", &["approx_quantile"]),
@@ -411,7 +413,7 @@ impl TableFunctionImpl for Series {
     }
 }
 
-/// DataFusion's, which takes a date for nanoseconds, and rounds constants before 1970 up.
+/// DataFusion's, which takes a date for nanoseconds, and rounds constants before 1970 up; and of intervals.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct DateTrunc {
     inner: Arc<ScalarUDF>,
@@ -437,6 +439,7 @@ impl ScalarUDFImpl for DateTrunc {
         };
         let of = match of {
             DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => of.clone(),
+            of if *of == INTERVAL => of.clone(),
             DataType::Date32 | DataType::Date64 | DataType::Null => {
                 DataType::Timestamp(TimeUnit::Microsecond, None)
             }
@@ -452,7 +455,11 @@ impl ScalarUDFImpl for DateTrunc {
     }
 
     fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
-        self.inner.output_ordering(input)
+        match input {
+            // 31 days are more than a month, and have none in them.
+            [_, of] if of.range.data_type() == INTERVAL => Ok(SortProperties::Unordered),
+            _ => self.inner.output_ordering(input),
+        }
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -460,6 +467,9 @@ impl ScalarUDFImpl for DateTrunc {
         let of = args.args[1].to_array(if is_constant { 1 } else { args.number_rows })?;
         let first = first_day(&args.args[0]);
         let values = match (first, of.data_type()) {
+            (_, interval) if *interval == INTERVAL => {
+                interval_part::truncated(&args.args[0], of.as_primitive())?
+            }
             (Some(first), DataType::Timestamp(TimeUnit::Microsecond, None)) => {
                 truncated(of.as_primitive(), first)?
             }

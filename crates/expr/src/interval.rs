@@ -432,12 +432,15 @@ pub fn sorted_by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Sort(sort)))
 }
 
-/// The nanoseconds of intervals: a month has 30 days, a day 24 hours.
-pub fn lengths(intervals: &IntervalMonthDayNanoArray) -> Result<Decimal128Array> {
+/// The nanoseconds of an interval: a month has 30 days, a day 24 hours.
+pub fn length(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> i128 {
     const DAY: i128 = 86_400_000_000_000;
-    let lengths: Decimal128Array = intervals.unary(|IntervalMonthDayNano { months, days, nanoseconds }| {
-        (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
-    });
+    (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
+}
+
+/// The nanoseconds of intervals.
+pub fn lengths(intervals: &IntervalMonthDayNanoArray) -> Result<Decimal128Array> {
+    let lengths: Decimal128Array = intervals.unary(length);
     Ok(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)
 }
 

@@ -1,9 +1,10 @@
-//! Parts of intervals, as in PostgreSQL's `extract`. DataFusion's have no fractions, and its months
-//! have 30 days also if they form a year.
+//! Parts of intervals, as in PostgreSQL's `extract`, and intervals without what is below a part.
+//! DataFusion's have no fractions, and its months have 30 days also if they form a year.
 
 use crate::impl_portable;
 use crate::interval::is_interval;
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, IntervalMonthDayNanoArray};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, exec_datafusion_err, plan_datafusion_err};
@@ -12,6 +13,8 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use hypostyle_error::external;
+use hypostyle_types::Error;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -79,6 +82,76 @@ impl Part {
         match self {
             Self::Epoch => Arc::new(intervals.iter().map(|of| of.map(epoch)).collect::<Float64Array>()),
             part => Arc::new(intervals.iter().map(|of| of.map(|of| part.of(of))).collect::<Int64Array>()),
+        }
+    }
+}
+
+/// What `date_trunc` keeps of an interval: whole multiples of some months, days or nanoseconds, and what
+/// is above them.
+#[derive(Clone, Copy)]
+enum Kept {
+    Months(i32),
+    Days(i32),
+    Nanoseconds(i64),
+}
+
+impl Kept {
+    fn named(name: &str) -> Result<Self> {
+        if ["week", "weeks"].iter().any(|week| name.eq_ignore_ascii_case(week)) {
+            return Ok(Self::Days(7));
+        }
+        Ok(match Part::named(name) {
+            Some(Part::Millennium) => Self::Months(12_000),
+            Some(Part::Century) => Self::Months(1200),
+            Some(Part::Decade) => Self::Months(120),
+            Some(Part::Year) => Self::Months(12),
+            Some(Part::Quarter) => Self::Months(3),
+            Some(Part::Month) => Self::Months(1),
+            Some(Part::Day) => Self::Days(1),
+            Some(Part::Hour) => Self::Nanoseconds(3_600_000_000_000),
+            Some(Part::Minute) => Self::Nanoseconds(60_000_000_000),
+            Some(Part::Second) => Self::Nanoseconds(1_000_000_000),
+            Some(Part::Millisecond) => Self::Nanoseconds(1_000_000),
+            Some(Part::Microsecond) => Self::Nanoseconds(1000),
+            Some(Part::Epoch) | None => {
+                let message = format!("date_trunc() of an interval has no unit '{name}'");
+                return Err(external(Error::invalid_input(message).with_sqlstate("22023")));
+            }
+        })
+    }
+
+    fn of(
+        self,
+        IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano,
+    ) -> IntervalMonthDayNano {
+        match self {
+            Self::Months(step) => IntervalMonthDayNano::new(months / step * step, 0, 0),
+            Self::Days(step) => IntervalMonthDayNano::new(months, days / step * step, 0),
+            Self::Nanoseconds(step) => IntervalMonthDayNano::new(months, days, nanoseconds / step * step),
+        }
+    }
+}
+
+/// Returns intervals without what is below the units that are named.
+///
+/// # Errors
+/// 22023 for another name.
+pub(crate) fn truncated(units: &ColumnarValue, intervals: &IntervalMonthDayNanoArray) -> Result<ArrayRef> {
+    match units {
+        ColumnarValue::Scalar(unit) => match unit.try_as_str().flatten() {
+            Some(unit) => {
+                let kept = Kept::named(unit)?;
+                Ok(Arc::new(intervals.unary::<_, IntervalMonthDayNanoType>(|of| kept.of(of))))
+            }
+            None => Ok(Arc::new(IntervalMonthDayNanoArray::new_null(intervals.len()))),
+        },
+        ColumnarValue::Array(units) => {
+            let units = cast(units, &DataType::Utf8)?;
+            let cut = units.as_string::<i32>().iter().zip(intervals).map(|(unit, of)| match (unit, of) {
+                (Some(unit), Some(of)) => Ok(Some(Kept::named(unit)?.of(of))),
+                _ => Ok(None),
+            });
+            Ok(Arc::new(cut.collect::<Result<IntervalMonthDayNanoArray>>()?))
         }
     }
 }

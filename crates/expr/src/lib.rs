@@ -57,6 +57,7 @@ pub mod text_function;
 pub mod text_operand;
 pub mod time_difference;
 pub mod time_part;
+mod time_percentile;
 mod time_read;
 mod time_sums;
 mod time_text;

@@ -1,32 +1,49 @@
 //! `percentile_cont`, which weighs the two values that it lies between as exactly as a DOUBLE can, as
-//! PostgreSQL does: DataFusion's weights are whole millionths.
+//! PostgreSQL does: DataFusion's weights are whole millionths. It and `median` are of points in time, times
+//! of day and intervals, too.
 
+use crate::time_percentile::{Times, is_of_time};
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, ListArray, RecordBatch};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Schema, TimeUnit};
+use datafusion::common::types::{NativeType, logical_date, logical_float64};
 use datafusion::common::{ScalarValue, internal_datafusion_err};
 use datafusion::error::Result;
+use datafusion::functions_aggregate::median::median_udaf;
 use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, EmitTo, GroupsAccumulator,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, ColumnarValue, Documentation, EmitTo, Expr,
+    GroupsAccumulator, Signature, TypeSignature, TypeSignatureClass,
 };
+use hypostyle_error::external;
+use hypostyle_types::Error;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// Returns the function, to take the place of DataFusion's.
+/// Returns `percentile_cont`.
 pub fn function() -> AggregateUDF {
-    AggregateUDF::from(Percentile { inner: percentile_cont_udaf() })
+    AggregateUDF::from(Percentile::new(percentile_cont_udaf()))
+}
+
+/// Returns the functions, to take the places of DataFusion's.
+pub fn functions() -> [AggregateUDF; 2] {
+    [function(), AggregateUDF::from(Percentile::new(median_udaf()))]
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Percentile {
     inner: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 impl AggregateUDFImpl for Percentile {
-    as_within!(name, aliases, signature, return_type);
+    as_within!(name, aliases, return_type);
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
         self.inner.state_fields(args)
@@ -41,7 +58,7 @@ impl AggregateUDFImpl for Percentile {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
-        self.inner.groups_accumulator_supported(args)
+        !is_of_time(args.expr_fields[0].data_type()) && self.inner.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
@@ -53,8 +70,17 @@ impl AggregateUDFImpl for Percentile {
         })
     }
 
+    /// Returns DataFusion's simplification to the least or the greatest of numbers. Intervals it would
+    /// compare part by part.
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
-        self.inner.simplify()
+        let simplified = self.inner.simplify()?;
+        Some(Box::new(move |call, info| {
+            let of = call.params.args.first().and_then(|of| info.get_data_type(of).ok());
+            match of.is_some_and(|of| is_of_time(&of)) {
+                true => Ok(Expr::AggregateFunction(call)),
+                false => simplified(call, info),
+            }
+        }))
     }
 
     fn supports_within_group_clause(&self) -> bool {
@@ -67,15 +93,59 @@ impl AggregateUDFImpl for Percentile {
 }
 
 impl Percentile {
-    /// Returns an accumulator of DOUBLEs, and DataFusion's for what is none. It checks the share, too.
+    fn new(inner: Arc<AggregateUDF>) -> Self {
+        let signature = with_times(inner.signature());
+        Self { inner, signature }
+    }
+
+    /// Returns an accumulator of DOUBLEs, or of times, and DataFusion's for what is neither. It checks the
+    /// share, too.
     fn numbers(&self, args: AccumulatorArgs<'_>, slides: bool) -> Result<Box<dyn Accumulator>> {
-        let (place, is_distinct) = (Place::of(&args), args.is_distinct);
-        let inner = self.inner.accumulator(args)?;
+        let (of, is_distinct) = (args.expr_fields[0].data_type(), args.is_distinct);
+        if is_of_time(of) {
+            let Place { share, is_descending } = Place::of_times(&args)?;
+            return Ok(Box::new(Times::new(of.clone(), share, is_descending, is_distinct, slides)));
+        }
+        let place = Place::of(&args);
+        let inner = match slides {
+            true => self.inner.create_sliding_accumulator(args)?,
+            false => self.inner.accumulator(args)?,
+        };
         Ok(match place {
             None => inner,
             Some(place) => Box::new(Numbers { numbers: Vec::new(), place, is_distinct, slides }),
         })
     }
+}
+
+/// Returns the signature of a function of numbers, and maybe a share of them, that is of times, too.
+fn with_times(signature: &Signature) -> Signature {
+    let share = Coercion::new_implicit(
+        TypeSignatureClass::Native(logical_float64()),
+        vec![TypeSignatureClass::Numeric],
+        NativeType::Float64,
+    );
+    let names = signature.parameter_names.as_deref();
+    let others = vec![share; names.map_or(0, |names| names.len().saturating_sub(1))];
+    // The average of dates is a point in time, too.
+    let date = TypeSignatureClass::Native(logical_date());
+    let point = NativeType::Timestamp(TimeUnit::Microsecond, None);
+    let times = [
+        Coercion::new_implicit(TypeSignatureClass::Timestamp, vec![date], point),
+        Coercion::new_exact(TypeSignatureClass::Time),
+        Coercion::new_exact(TypeSignatureClass::Interval),
+    ];
+    let mut known = match &signature.type_signature {
+        TypeSignature::OneOf(known) => known.clone(),
+        other => vec![other.clone()],
+    };
+    known.extend(
+        times
+            .into_iter()
+            .map(|of| TypeSignature::Coercible(std::iter::once(of).chain(others.iter().cloned()).collect())),
+    );
+    let parameter_names = signature.parameter_names.clone();
+    Signature { parameter_names, ..Signature::one_of(known, signature.volatility) }
 }
 
 /// Where the result lies among the values in their order.
@@ -91,6 +161,26 @@ impl Place {
         if *args.expr_fields.first()?.data_type() != DataType::Float64 {
             return None;
         }
+        Self::written(args)
+    }
+
+    /// Returns the place in a constant share of the values, or in the middle where there is none.
+    fn of_times(args: &AccumulatorArgs<'_>) -> Result<Self> {
+        if args.exprs.len() == 1 {
+            return Ok(Self { share: 0.5, is_descending: false });
+        }
+        let refused = |message: String| external(Error::invalid_input(message).with_sqlstate("22003"));
+        let place = Self::written(args);
+        let place = place.ok_or_else(|| refused("the fraction of percentile_cont() is a constant".into()))?;
+        match (0.0..=1.0).contains(&place.share) {
+            true => Ok(place),
+            false => {
+                Err(refused(format!("the fraction of percentile_cont() is from 0 to 1, not {}", place.share)))
+            }
+        }
+    }
+
+    fn written(args: &AccumulatorArgs<'_>) -> Option<Self> {
         let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
         match args.exprs.get(1)?.evaluate(&nothing).ok()? {
             ColumnarValue::Scalar(ScalarValue::Float64(Some(share))) => {

@@ -1,10 +1,12 @@
 //! ceil(), floor(), round(), sign() and trunc() of DECIMALs. Their results have the scale that is
 //! asked for, as in PostgreSQL, and it is decided once, while planning: DataFusion's have another
-//! one when their arguments have become constants.
+//! one when their arguments have become constants. round() and trunc() of integers are integers of that type:
+//! DataFusion's become DOUBLEs, which have not all of their digits.
 
 use crate::arithmetic::type_of;
 use crate::impl_portable;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
+use arrow::compute::cast;
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Int64Type};
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
@@ -14,7 +16,9 @@ use datafusion::logical_expr::expr::{Cast, ScalarFunction};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use hypostyle_error::type_name::type_name;
 use serde::{Deserialize, Serialize};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Digits that no DECIMAL has: rounding to more places behind the point changes nothing, to more
@@ -54,8 +58,8 @@ impl Kind {
     }
 }
 
-/// Takes the functions of this module for DataFusion's where they are of DECIMALs.
-pub fn of_decimals(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Takes the functions of this module for DataFusion's where they are of DECIMALs or integers.
+pub fn of_exact(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
         return Ok(Transformed::no(expression));
     };
@@ -71,8 +75,11 @@ pub fn of_decimals(expression: Expr, schema: &DFSchema) -> Result<Transformed<Ex
         [of, places] => (of, constant(places)),
         _ => return Ok(Transformed::no(expression)),
     };
-    if !matches!(type_of(of, schema), Ok(DataType::Decimal128(_, 0..))) {
-        return Ok(Transformed::no(expression));
+    match type_of(of, schema) {
+        Ok(DataType::Decimal128(_, 0..)) => {}
+        // Those of the others are DOUBLEs in PostgreSQL and DuckDB.
+        Ok(of) if of.is_integer() && matches!(kind, Kind::Round | Kind::Trunc) => {}
+        _ => return Ok(Transformed::no(expression)),
     }
     let mut args = args.clone();
     args.truncate(if places.is_some() { 1 } else { 2 });
@@ -81,6 +88,12 @@ pub fn of_decimals(expression: Expr, schema: &DFSchema) -> Result<Transformed<Ex
     }
     let function = Arc::new(ScalarUDF::from(Rounding::new(kind, places)));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, args))))
+}
+
+/// Returns a DECIMAL without its places.
+pub(crate) fn truncated(value: Expr) -> Expr {
+    let function = Arc::new(ScalarUDF::from(Rounding::new(Kind::Trunc, Some(0))));
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![value]))
 }
 
 /// Places that are written as a number.
@@ -162,10 +175,12 @@ impl ScalarUDFImpl for Rounding {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        let Some(DataType::Decimal128(precision, scale)) = types.first() else {
-            return Err(plan_datafusion_err!("{}() is of a DECIMAL", self.name()));
+        let (precision, scale) = match types.first() {
+            Some(DataType::Decimal128(precision, scale)) => (*precision, *scale),
+            Some(of) if of.is_integer() => return Ok(of.clone()),
+            _ => return Err(plan_datafusion_err!("{}() is of a DECIMAL or an integer", self.name())),
         };
-        let (precision, scale) = self.digits(*precision, scale.unsigned_abs());
+        let (precision, scale) = self.digits(precision, scale.unsigned_abs());
         Ok(DataType::Decimal128(precision, i8::try_from(scale).unwrap_or_default()))
     }
 
@@ -179,7 +194,10 @@ impl ScalarUDFImpl for Rounding {
         let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if is_scalar { 1 } else { args.number_rows };
         let columns = args.args.iter().map(|value| value.to_array(rows)).collect::<Result<Vec<_>>>()?;
-        let values = self.rounded(&columns)?;
+        let values = match columns[0].data_type().is_integer() {
+            true => self.integers(&columns)?,
+            false => self.rounded(&columns)?,
+        };
         Ok(match is_scalar {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
             false => ColumnarValue::Array(values),
@@ -205,26 +223,85 @@ impl Rounding {
             DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(message)), None)
         };
         let limit = 10_i128.pow(u32::from(precision));
-        let places = columns.get(1).map(|places| places.as_primitive::<Int64Type>());
         let rounded = values.iter().enumerate().map(|(row, value)| {
-            let places = match (self.places, places) {
-                (Some(places), _) => Some(places),
-                (None, Some(places)) => places.is_valid(row).then(|| places.value(row)),
-                (None, None) => None,
-            };
-            let (Some(value), Some(places)) = (value, places) else { return Ok(None) };
-            let places = places.clamp(-PLACES_MAX, PLACES_MAX);
+            let (Some(value), Some(places)) = (value, self.places_of(columns, row)) else { return Ok(None) };
             let rounded = self.of(value, scale, places, wanted_scale);
             rounded.filter(|rounded| rounded.abs() < limit).map(Some).ok_or_else(|| out_of_range(row))
         });
         let rounded: Decimal128Array = rounded.collect::<Result<_>>()?;
         Ok(Arc::new(rounded.with_data_type(wanted)))
     }
+
+    /// Returns the places to which the value of a row is rounded.
+    fn places_of(&self, columns: &[ArrayRef], row: usize) -> Option<i64> {
+        let given = || {
+            let places = columns.get(1)?.as_primitive::<Int64Type>();
+            places.is_valid(row).then(|| places.value(row))
+        };
+        Some(self.places.or_else(given)?.clamp(-PLACES_MAX, PLACES_MAX))
+    }
+
+    /// Rounds integers, of which no digit is behind the point.
+    fn integers(&self, columns: &[ArrayRef]) -> Result<ArrayRef> {
+        if self.places.is_some_and(|places| places >= 0) {
+            return Ok(columns[0].clone());
+        }
+        let of = columns[0].data_type();
+        let limits = limits_of(of);
+        let wide = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
+        let values = cast(&columns[0], &wide)?;
+        let rounded = values.as_primitive::<Decimal128Type>().iter().enumerate().map(|(row, value)| {
+            let (Some(value), Some(places)) = (value, self.places_of(columns, row)) else { return Ok(None) };
+            let rounded = self.of(value, 0, places, 0).filter(|rounded| limits.contains(rounded));
+            rounded.map(Some).ok_or_else(|| {
+                let message = format!("{}({value}) is out of range of {}", self.name(), type_name(of));
+                DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(message)), None)
+            })
+        });
+        let rounded: Decimal128Array = rounded.collect::<Result<_>>()?;
+        Ok(cast(&rounded.with_data_type(wide), of)?)
+    }
+}
+
+/// Returns the least and the greatest integer of a type.
+fn limits_of(of: &DataType) -> RangeInclusive<i128> {
+    match of {
+        DataType::Int8 => i8::MIN.into()..=i8::MAX.into(),
+        DataType::Int16 => i16::MIN.into()..=i16::MAX.into(),
+        DataType::Int32 => i32::MIN.into()..=i32::MAX.into(),
+        DataType::UInt8 => 0..=u8::MAX.into(),
+        DataType::UInt16 => 0..=u16::MAX.into(),
+        DataType::UInt32 => 0..=u32::MAX.into(),
+        DataType::UInt64 => 0..=u64::MAX.into(),
+        _ => i64::MIN.into()..=i64::MAX.into(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use arrow::array::UInt64Array;
+    use arrow::datatypes::UInt64Type;
+
+    #[test]
+    fn integers_keep_their_digits() {
+        let of = |kind, places, value: u64| {
+            let column: ArrayRef = Arc::new(UInt64Array::from(vec![Some(value), None]));
+            let rounded = Rounding::new(kind, Some(places)).integers(&[column]);
+            rounded.map(|rounded| rounded.as_primitive::<UInt64Type>().iter().collect::<Vec<_>>())
+        };
+        let most = u64::MAX;
+        for (kind, places, rounded) in [
+            (Kind::Trunc, 0, most),
+            (Kind::Trunc, -2, most - 15),
+            (Kind::Round, -2, most - 15),
+            (Kind::Trunc, -19, 10_000_000_000_000_000_000),
+            (Kind::Round, -20, 0),
+        ] {
+            assert_eq!(of(kind, places, most).unwrap(), [Some(rounded), None], "{kind:?} {places}");
+        }
+        assert!(of(Kind::Round, -1, most).is_err());
+    }
 
     #[test]
     fn scales_are_those_asked_for() {

@@ -40,6 +40,8 @@ fn failed(error: Error) -> DataFusionError {
 /// # Errors
 /// Those of computing the rows; those of finding and writing the file.
 pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &WriteOptions) -> Result<u64> {
+    let names: Vec<&str> = rows.schema().fields().iter().map(|field| field.name().as_str()).collect();
+    options.check_columns(&names).map_err(failed)?;
     let target = Target::find(path).map_err(failed)?;
     let target = Arc::new(target.open().await.map_err(failed)?);
     let columns = rows.schema().fields().clone();

@@ -9,7 +9,8 @@ use crate::input::{Input, Pipes, Reading};
 use crate::known_files::KnownFiles;
 use crate::option::{OF_SEVERAL_FILES, Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
-use arrow::datatypes::Field;
+use arrow::array::{RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::MemTable;
@@ -28,6 +29,7 @@ use hypostyle_expr::said::in_plans;
 use hypostyle_expr::types::logical_type;
 use hypostyle_types::Privileges;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 const FUNCTIONS: [(&str, FileFormat); 9] = [
@@ -45,6 +47,9 @@ const FUNCTIONS: [(&str, FileFormat); 9] = [
 /// The function that tells what is found out of a CSV file.
 const SNIFF: &str = "sniff_csv";
 
+/// The function that gives the names of files.
+const GLOB: &str = "glob";
+
 /// Makes the file functions known to a session.
 ///
 /// # Errors
@@ -54,6 +59,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
         context.register_udtf(name, Arc::new(ReadFunction { name, format }));
     }
     context.register_udtf(SNIFF, Arc::new(SniffFunction));
+    context.register_udtf(GLOB, Arc::new(GlobFunction));
     let state = context.state_ref();
     state.write().config_mut().set_extension(Arc::new(Pipes::default()));
     state.write().config_mut().set_extension(Arc::new(KnownFiles::default()));
@@ -175,6 +181,44 @@ impl TableFunctionImpl for SniffFunction {
     }
 }
 
+#[derive(Debug)]
+struct GlobFunction;
+
+impl GlobFunction {
+    /// Returns the files that there are.
+    fn files(arguments: &[Expr], session: &dyn Session) -> Result<Vec<PathBuf>> {
+        let (paths, pairs) = paths_and_options(GLOB, arguments, session)?;
+        if !pairs.is_empty() {
+            return Err(Error::invalid_input(format!(
+                "{GLOB} takes a path or a list of paths, and no options"
+            )));
+        }
+        let mut files = Vec::new();
+        for path in paths {
+            match expand(&[path]) {
+                Ok(found) => files.extend(found),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(files)
+    }
+}
+
+impl TableFunctionImpl for GlobFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        let files = Self::files(args.exprs(), args.session());
+        let files = files.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let names: StringViewArray = files.iter().map(|file| Some(file.to_string_lossy())).collect();
+        let schema = Arc::new(Schema::new(vec![Field::new("file", DataType::Utf8View, true)]));
+        let rows = RecordBatch::try_new(schema.clone(), vec![Arc::new(names)])?;
+        Ok(Arc::new(MemTable::try_new(schema, vec![vec![rows]])?))
+    }
+}
+
 /// Checks that the session may read files. An unknown session may not.
 fn check_machine(session: &dyn Session) -> Result<()> {
     let privileges = session.config().get_extension::<Privileges>();
@@ -233,7 +277,7 @@ impl RelationPlanner for NamedArguments {
             && let Some(function) = FUNCTIONS
                 .iter()
                 .map(|(known, _)| *known)
-                .chain([SNIFF])
+                .chain([SNIFF, GLOB])
                 .find(|known| ident.value.eq_ignore_ascii_case(known))
         {
             *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(function));

@@ -249,6 +249,8 @@ pub struct WriteOptions {
     pub quote: u8,
     pub escape: Option<u8>,
     pub null_text: String,
+    /// The columns whose texts all stand in quotes in CSV; `*` is all of them.
+    pub force_quote: Vec<String>,
     pub date_format: Option<String>,
     pub timestamp_format: Option<String>,
     /// The compression of the whole file, for CSV and JSON.
@@ -270,6 +272,7 @@ const WRITE_CSV: &[&str] = &[
     "escape",
     "nullstr",
     "null",
+    "force_quote",
     "dateformat",
     "timestampformat",
     "compression",
@@ -309,6 +312,7 @@ impl WriteOptions {
             quote: b'"',
             escape: None,
             null_text: String::new(),
+            force_quote: Vec::new(),
             date_format: None,
             timestamp_format: None,
             compression: crate::path::compression_from_path(std::path::Path::new(path)),
@@ -344,6 +348,7 @@ impl WriteOptions {
             "quote" => self.quote = byte()?,
             "escape" => self.escape = value.byte()?,
             "nullstr" | "null" => self.null_text = value.text()?,
+            "force_quote" => self.force_quote = value.texts()?,
             "dateformat" => self.date_format = Some(value.text()?),
             "timestampformat" => self.timestamp_format = Some(value.text()?),
             "compression_level" => self.compression_level = Some(value.count()? as u32),
@@ -362,6 +367,27 @@ impl WriteOptions {
             _ => self.compression = value.compression()?.unwrap_or(self.compression),
         }
         Ok(())
+    }
+}
+
+impl WriteOptions {
+    /// Says whether all texts of a column stand in quotes.
+    pub fn is_quoted(&self, column: &str) -> bool {
+        self.force_quote.iter().any(|name| name == "*" || name.eq_ignore_ascii_case(column))
+    }
+
+    /// # Errors
+    /// `InvalidInput` (42703) for a column with quotes that is none of the rows'.
+    pub fn check_columns(&self, columns: &[&str]) -> Result<()> {
+        let is_known =
+            |name: &&String| *name == "*" || columns.iter().any(|column| name.eq_ignore_ascii_case(column));
+        match self.force_quote.iter().find(|name| !is_known(name)) {
+            Some(name) => {
+                Err(Error::invalid_input(format!("force_quote names no column \"{name}\" of the rows"))
+                    .with_sqlstate("42703"))
+            }
+            None => Ok(()),
+        }
     }
 }
 

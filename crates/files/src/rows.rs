@@ -5,7 +5,9 @@
 
 use crate::option::WriteOptions;
 use crate::path::FileFormat;
-use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, RecordBatch, StringBuilder, StructArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, LargeStringArray, RecordBatch, StringBuilder, StructArray, new_null_array,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -27,11 +29,14 @@ pub struct Lines {
     schema: SchemaRef,
     /// The session's time zone, in which points in time are written.
     zone: Arc<str>,
+    /// The columns whose texts stand in quotes, whatever they are.
+    quoted: Vec<bool>,
 }
 
 impl Lines {
     pub fn new(format: FileFormat, options: &WriteOptions, schema: SchemaRef, zone: Arc<str>) -> Self {
-        Self { format, options: options.clone(), schema, zone }
+        let quoted = schema.fields().iter().map(|field| options.is_quoted(field.name())).collect();
+        Self { format, options: options.clone(), schema, zone, quoted }
     }
 
     /// Returns what comes before the rows.
@@ -81,6 +86,7 @@ impl Lines {
                     lines.push(char::from(self.options.delimiter));
                 }
                 match column.text(row, &mut value)? {
+                    Some(text) if self.quoted[index] => self.push_quoted(text, &mut lines),
                     Some(text) => self.push_text(text, &mut lines),
                     None => lines.push_str(&self.options.null_text),
                 }
@@ -106,12 +112,14 @@ impl Lines {
             DataType::Timestamp(..) if self.options.timestamp_format.is_none() => usual_years(values),
             DataType::Date32 if self.options.date_format.is_none() => usual_years(values),
             DataType::Interval(_) => cast_as_sql(values, &text, false),
+            // An array of NULLs has no bits for them.
+            DataType::Null => Ok(new_null_array(text.data_type(), values.len())),
             data_type if data_type.is_nested() => self.json_texts(values, field),
             DataType::Dictionary(_, inner) => {
                 let plain = cast(values, inner)?;
                 self.csv_values(&plain, field)
             }
-            _ => uuids_as_text(values, field),
+            _ => bytes_as_text(uuids_as_text(values, field)?),
         }
     }
 
@@ -169,7 +177,7 @@ impl Lines {
             DataType::Interval(_) => {
                 cast_as_sql(values, &Field::new(field.name(), DataType::Utf8View, true), false)?
             }
-            _ => uuids_as_text(values, field)?,
+            _ => bytes_as_text(uuids_as_text(values, field)?)?,
         };
         let field = Field::new(field.name(), written.data_type().clone(), true);
         Ok((written, field))
@@ -188,19 +196,43 @@ impl Lines {
             && !text.starts_with([' ', '#', '\u{FEFF}'])
             && !text.ends_with(' ')
             && !text.bytes().any(has_meaning);
-        if is_plain {
-            line.push_str(text);
-            return;
+        match is_plain {
+            true => line.push_str(text),
+            false => self.push_quoted(text, line),
         }
-        line.push(char::from(*quote));
+    }
+
+    fn push_quoted(&self, text: &str, line: &mut String) {
+        let quote = char::from(self.options.quote);
+        let escape = self.options.escape.map_or(quote, char::from);
+        line.push(quote);
         for character in text.chars() {
-            if character == char::from(*quote) || character == char::from(escape) {
-                line.push(char::from(escape));
+            if character == quote || character == escape {
+                line.push(escape);
             }
             line.push(character);
         }
-        line.push(char::from(*quote));
+        line.push(quote);
     }
+}
+
+/// Returns bytes as PostgreSQL and `to_json` write them, hexadecimal digits behind `\x`, and others as they
+/// are.
+fn bytes_as_text(values: ArrayRef) -> Result<ArrayRef> {
+    if !values.data_type().is_binary() {
+        return Ok(values);
+    }
+    let bytes = cast(&values, &DataType::LargeBinary)?;
+    let text = |bytes: &[u8]| -> Result<String> {
+        let mut text = String::with_capacity(2 + 2 * bytes.len());
+        text.push_str("\\x");
+        for byte in bytes {
+            write!(text, "{byte:02x}").map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        }
+        Ok(text)
+    };
+    let texts = bytes.as_binary::<i64>().iter().map(|bytes| bytes.map(text).transpose());
+    Ok(Arc::new(texts.collect::<Result<LargeStringArray>>()?))
 }
 
 fn is_json(field: &Field) -> bool {
@@ -341,6 +373,28 @@ mod tests {
         let expected = r#"{"j":{"a":[1]},"u":"07070707-0707-0707-0707-070707070707","d":"NaN"}"#;
         let expected = format!("\"{}\"\n", expected.replace('"', "\"\""));
         assert_eq!(String::from_utf8(lines).unwrap(), expected);
+    }
+
+    #[test]
+    fn columns_stand_in_quotes_where_that_is_asked_for() {
+        let fields = ["a", "b"].map(|name| Field::new(name, DataType::LargeUtf8, true));
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        let column = |texts: [Option<&str>; 2]| Arc::new(LargeStringArray::from(texts.to_vec())) as ArrayRef;
+        let columns = vec![column([Some("x"), None]), column([Some("y\"z"), Some("")])];
+        let batch = RecordBatch::try_new(schema.clone(), columns).unwrap();
+        for (names, expected) in [
+            ("*", "\"x\",\"y\"\"z\"\n,\"\"\n"),
+            ("A", "\"x\",\"y\"\"z\"\n,\"\"\n"),
+            ("b", "x,\"y\"\"z\"\n,\"\"\n"),
+        ] {
+            let pairs = [("force_quote".to_string(), datafusion::common::ScalarValue::from(names))];
+            let options = WriteOptions::parse("x.csv", FileFormat::Csv, &pairs).unwrap();
+            assert!(options.check_columns(&["a", "b"]).is_ok());
+            assert!(options.check_columns(&["c"]).is_err() || names == "*");
+            let lines = Lines::new(FileFormat::Csv, &options, schema.clone(), "UTC".into());
+            assert_eq!(String::from_utf8(lines.of(&batch).unwrap()).unwrap(), expected, "{names}");
+            assert_eq!(lines.start(), b"a,b\n");
+        }
     }
 
     #[test]

@@ -14,6 +14,8 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
+use hypostyle_engine::identifier::{quoted, split_name};
+use hypostyle_engine::lexer::{TokenKind, tokens};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
@@ -77,10 +79,11 @@ impl Appender {
     /// Begins to append rows to a table. Nothing is written, and no transaction is begun.
     ///
     /// # Errors
-    /// `UnknownName`; `Closed`.
+    /// `UnknownName`; `Syntax` for what is no name, in PostgreSQL; `Closed`.
     pub fn open(session: Arc<DriverSession>, table: &str) -> Result<Self> {
         let mark = CancelMark::default();
-        let sql = format!("SELECT * FROM {table} LIMIT 0");
+        let name = written(table, session.connection().is_postgres())?;
+        let sql = format!("SELECT * FROM {name} LIMIT 0");
         let columns = session.execute(&mark, &sql, Parameters::None)?.columns().to_vec();
         let builders = columns.iter().map(|column| Builder::of(&column.logical_type)).collect();
         Ok(Self {
@@ -494,9 +497,64 @@ fn check_range(value: i64, of: &LogicalType) -> Result<()> {
     }
 }
 
+/// Returns the name of a table as a query has it. What the rows are appended to is found by the same name: by
+/// its parts as they are, or, in PostgreSQL, by a name of SQL.
+fn written(table: &str, is_postgres: bool) -> Result<String> {
+    if !is_postgres {
+        return Ok(split_name(table).iter().map(|part| quoted(part)).collect::<Vec<_>>().join("."));
+    }
+    let mut is_part = false;
+    let are_parts = tokens(table).all(|token| {
+        is_part = !is_part;
+        match token.kind {
+            TokenKind::Word => is_part,
+            TokenKind::QuotedName => is_part && !token.is_open && token.text.starts_with('"'),
+            _ => !is_part && token.is_symbol("."),
+        }
+    });
+    match are_parts && is_part {
+        true => Ok(table.to_string()),
+        false => Err(Error::new(ErrorKind::Syntax, format!("\"{table}\" is no name of a table"))
+            .with_sqlstate("42602")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Database, OpenOptions};
+
+    #[test]
+    fn a_table_is_named_as_for_append() -> Result<()> {
+        let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
+        session.connection().execute("CREATE TABLE \"My Table\" (a INTEGER)")?;
+        let mut appender = Appender::open(session.clone(), "main.My Table")?;
+        appender.row([AppendValue::Integer(1)])?;
+        assert_eq!(appender.finish()?, 1);
+        for name in ["(SELECT 1)", "\"My Table\", \"My Table\" AS u", "my table", "t; SELECT 1"] {
+            assert!(Appender::open(session.clone(), name).is_err(), "{name}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn the_name_of_a_table_is_no_code() {
+        for (name, expected) in [
+            ("t", "\"t\""),
+            ("s.Big t", "\"s\".\"Big t\""),
+            ("s.\"a.b\"", "\"s\".\"a.b\""),
+            (r#""a.b"."c""d""#, r#""a.b"."c""d""#),
+            ("t LIMIT 0; DROP TABLE t; --", "\"t LIMIT 0; DROP TABLE t; --\""),
+        ] {
+            assert_eq!(written(name, false).unwrap(), expected);
+        }
+        for name in ["t", "s . \"T; t\"", "größe"] {
+            assert_eq!(written(name, true).unwrap(), name);
+        }
+        for name in ["t; DROP TABLE u", "t LIMIT 0", "", "s.", ".t", "`a; b`", "\"t", "'t'", "t -- so"] {
+            assert_eq!(written(name, true).unwrap_err().sqlstate(), "42602", "{name}");
+        }
+    }
 
     #[test]
     fn values_become_those_of_their_column_or_are_refused() {

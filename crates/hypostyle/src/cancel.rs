@@ -13,6 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 thread_local! {
     /// The marks of the calls that this thread is in.
     static CALLS: RefCell<Vec<CancelMark>> = const { RefCell::new(Vec::new()) };
+
+    /// The sessions whose statements have this thread ask the program for a table.
+    static ASKING: RefCell<Vec<RunningCalls>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A mark that says whether a statement has to end; clones are the same mark.
@@ -64,9 +67,40 @@ impl RunningCalls {
         Call { calls: self, mark: mark.clone() }
     }
 
+    /// Runs what asks the program for a table that a statement of the session needs. Calls of the session
+    /// from there are refused: they would wait for the statement, which waits for the table.
+    pub fn asking<T>(&self, work: impl FnOnce() -> T) -> T {
+        ASKING.with_borrow_mut(|asking| asking.push(self.clone()));
+        let _asked = Asked;
+        work()
+    }
+
+    /// # Errors
+    /// `InvalidInput` (HY010) for a call from within [`Self::asking`].
+    pub(crate) fn check_not_asking(&self) -> Result<()> {
+        let is_asking =
+            ASKING.with_borrow(|asking| asking.iter().any(|calls| Arc::ptr_eq(&calls.0, &self.0)));
+        match is_asking {
+            true => Err(Error::invalid_input(
+                "the connection waits for the table that it asks for here; call another connection",
+            )
+            .with_sqlstate("HY010")),
+            false => Ok(()),
+        }
+    }
+
     /// Cancels the calls that run now, and none that come later.
     pub fn cancel(&self) {
         self.0.lock().iter().for_each(CancelMark::set);
+    }
+}
+
+/// Ends [`RunningCalls::asking`], also when it panics.
+struct Asked;
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        ASKING.with_borrow_mut(|asking| asking.pop());
     }
 }
 
@@ -97,4 +131,23 @@ pub(crate) fn poll_hook(next: Option<PollHook>) -> PollHook {
             None => Poll::Continue,
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, DriverSession, OpenOptions, Parameters};
+
+    #[test]
+    fn a_session_is_not_called_from_where_it_asks_for_a_table() -> Result<()> {
+        let session = DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?);
+        let other = DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?);
+        let ask = |asked: &DriverSession| {
+            asked.execute(&CancelMark::default(), "SELECT 1", Parameters::None).map(drop)
+        };
+        let refused = session.calls().asking(|| ask(&session)).unwrap_err();
+        assert_eq!(refused.sqlstate(), "HY010");
+        session.calls().asking(|| ask(&other))?;
+        ask(&session)
+    }
 }

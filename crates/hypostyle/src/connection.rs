@@ -402,6 +402,21 @@ impl Connection {
         on_each!(self, connection => connection.define_setting(name, value, check))
     }
 
+    /// Sets a setting to a value, or resets it, as SET, SET LOCAL and RESET do. Only for a database in this
+    /// process.
+    ///
+    /// # Errors
+    /// Those of the statements; `Closed`; `Unsupported` for a connection to a server.
+    pub fn change_setting(&self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        self.check_not_appending()?;
+        match &self.kind {
+            Kind::Embedded(connection) => connection.change_setting(name, value, is_local),
+            Kind::Remote(_) | Kind::Postgres(_) => {
+                Err(Error::unsupported(format!("the setting \"{name}\" of a server's session is set by SET")))
+            }
+        }
+    }
+
     /// Returns the value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
         on_each!(self, connection => connection.setting(name))

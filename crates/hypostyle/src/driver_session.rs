@@ -73,9 +73,11 @@ impl DriverSession {
     /// Calls the database; `mark` cancels the call. A panic becomes an error.
     ///
     /// # Errors
-    /// Those of the call; `Interrupted`; `Internal` after a panic.
+    /// Those of the call; `Interrupted`; `Internal` after a panic; `InvalidInput` (HY010) from within
+    /// [`RunningCalls::asking`] for this session.
     pub fn call<T>(&self, mark: &CancelMark, work: impl FnOnce(&Connection) -> Result<T>) -> Result<T> {
         mark.check()?;
+        self.calls.check_not_asking()?;
         let _call = self.calls.enter(mark);
         caught(|| work(&self.connection))
     }

@@ -7,6 +7,7 @@ use crate::{Database, Parameters, PollHook, Progress, QueryResult, TableResolver
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Meter;
+use hypostyle_engine::identifier::quoted;
 use hypostyle_engine::postgres::{Settings, told_name};
 use hypostyle_engine::{
     Described, Gives, Held, Identity, Meaning, Outcome, Poll, Session, SettingCheck, Transfer,
@@ -95,7 +96,7 @@ impl Embedded {
             .collect();
         for view in &snapshot.catalog().views {
             // A view over a dropped object is listed without columns; using it gives the reason.
-            let outcome = session.table(&format!("\"{}\".\"{}\"", view.schema, view.name));
+            let outcome = session.table(&format!("{}.{}", quoted(&view.schema), quoted(&view.name)));
             let columns = outcome.and_then(|outcome| describe_outcome(&outcome)).unwrap_or_default();
             tables.push(TableDescription {
                 schema: view.schema.clone(),
@@ -167,6 +168,10 @@ impl Embedded {
     pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
         self.session()?.define_setting(name, value, check);
         Ok(())
+    }
+
+    pub fn change_setting(&self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        self.session()?.change_setting(name, value, is_local)
     }
 
     pub fn setting(&self, name: &str) -> Option<String> {
@@ -261,4 +266,18 @@ pub(crate) fn describe_outcome(outcome: &Outcome) -> Result<Vec<ColumnDescriptio
     let columns = Session::describe(outcome)?;
     let describe = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
     Ok(columns.into_iter().map(describe).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Database, OpenOptions};
+
+    #[test]
+    fn a_view_has_columns_whatever_its_name_is() {
+        let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        connection.execute("CREATE VIEW \"a\"\"b.c\" AS SELECT 1 AS d").unwrap();
+        let tables = connection.tables().unwrap();
+        let names = tables[0].columns.iter().map(|column| column.name.as_str());
+        assert_eq!((tables[0].name.as_str(), names.collect::<Vec<_>>()), ("a\"b.c", vec!["d"]));
+    }
 }

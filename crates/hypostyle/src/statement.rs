@@ -7,7 +7,7 @@ use crate::placeholder::{RowInsert, Scanned};
 use crate::{ColumnDescription, DriverSession, QueryResult, StatementDescription, StatementKind, caught};
 use arrow::array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use hypostyle_engine::{Parameters, split_statements};
@@ -214,7 +214,7 @@ impl Statement {
         if self.reads_only() {
             let current = self.session.step(|| self.session.execute(&self.mark, &self.sql, first))?;
             let source = Source::Many { sql: self.sql.clone(), rows: Box::new(rows), current };
-            return Ok(Executed::Rows(self.rows(source.schema(), source)));
+            return Ok(Executed::Rows(self.rows(nullable(&source.schema()), source)));
         }
         let insert = self.scanned.row_insert(&self.sql);
         match insert.filter(|insert| insert.parameters == rows.width()) {
@@ -272,7 +272,7 @@ impl Statement {
             while let Some(parameters) = next {
                 let result = session.execute(mark, &self.sql, parameters)?;
                 if result.is_query() {
-                    let schema = schema.get_or_insert_with(|| result.schema());
+                    let schema = schema.get_or_insert_with(|| nullable(&result.schema()));
                     for batch in session.call(mark, |_| result.record_batches())? {
                         batches.push(conform(&batch, schema)?);
                     }
@@ -489,6 +489,24 @@ impl RecordBatchReader for StatementRows {
     }
 }
 
+/// Returns a schema in which NULL is allowed everywhere. That of the first result need not do so: a value was
+/// bound where NULL is bound for a later one.
+fn nullable(schema: &Schema) -> SchemaRef {
+    let fields: Vec<FieldRef> = schema.fields().iter().map(nullable_field).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn nullable_field(field: &FieldRef) -> FieldRef {
+    let data_type = match field.data_type() {
+        DataType::List(item) => DataType::List(nullable_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(nullable_field(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(nullable_field(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(nullable_field).collect()),
+        other => other.clone(),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(data_type).with_nullable(true))
+}
+
 /// Returns the same rows in the types of the stream.
 fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
@@ -512,4 +530,43 @@ fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
                 "the results for two rows of parameters differ in their types: {error}"
             ))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Database, OpenOptions};
+    use arrow::array::{Array, ArrayRef, Float64Array, RecordBatchIterator, StringArray};
+
+    #[test]
+    fn null_may_be_bound_behind_a_value() -> Result<()> {
+        let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
+        session.execute(&CancelMark::default(), "CREATE TABLE t (a DOUBLE)", Parameters::None).map(drop)?;
+        let numbers: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.5), None, Some(2.5)]));
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None, None]));
+        let rows = RecordBatch::try_from_iter([("a", numbers), ("b", texts)]).expect("columns of three rows");
+        let bound = |rows: RecordBatch| {
+            let schema = rows.schema();
+            Box::new(RecordBatchIterator::new([Ok(rows)], schema))
+        };
+        for sql in ["SELECT ? AS a, ? AS b", "SELECT [?] AS a, {'b': ?} AS b"] {
+            let statement = Statement::new(session.clone(), sql);
+            let Executed::Rows(result) = statement.execute_rows(bound(rows.clone()), false)? else {
+                unreachable!("three rows of values give three results")
+            };
+            assert_eq!(result.drain()?, 3, "{sql}");
+        }
+        let sql = "INSERT INTO t SELECT ? RETURNING a";
+        let numbers = rows.project(&[0]).expect("it has a column");
+        let Executed::Rows(mut result) = Statement::new(session, sql).execute_rows(bound(numbers), false)?
+        else {
+            unreachable!("RETURNING gives rows")
+        };
+        let mut nulls = 0;
+        while let Some(batch) = result.next_batch()? {
+            nulls += batch.column(0).null_count();
+        }
+        assert_eq!(nulls, 1);
+        Ok(())
+    }
 }

@@ -1,5 +1,5 @@
-//! Clauses that need the columns of tables before a statement is planned: the order of the columns
-//! that USING merges, ORDER BY ALL, COLUMNS(…), the fields of `(s).*` and `unnest(s)`, the columns that
+//! Clauses that need the columns of tables before a statement is planned: the order of the columns that
+//! USING merges, ORDER BY ALL, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, the columns that
 //! REPLACE replaces and RENAME renames, and those that ORDER BY of a set operation may name.
 
 use crate::join_constraint::constraint;
@@ -14,10 +14,10 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint,
-    JoinOperator, ObjectName, OneOrManyWithParens, Query, RenameSelectItem, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor,
-    VisitorMut, WildcardAdditionalOptions,
+    DataType as SqlType, ExcludeSelectItem, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    JoinConstraint, JoinOperator, ObjectName, OneOrManyWithParens, Query, RenameSelectItem, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, UnaryOperator,
+    Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -25,8 +25,9 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
-use hypostyle_sql::identifier::fold;
+use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::names::told_name;
+use hypostyle_sql::plain::{alias_of, relations_of};
 use hypostyle_sql::set_orders::{check_keys, wants_names};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
@@ -88,6 +89,7 @@ fn is_asked(select: &Select) -> bool {
             || gives_others(item)
             || columns_in(item).is_some()
             || structure_in(item).is_some()
+            || structure_named(item, &select.from).is_some()
     })
 }
 
@@ -100,6 +102,7 @@ type Condition = (Ident, Expr);
 
 /// Items for whose columns the tables are asked.
 async fn write_columns(state: &SessionState, statement: &mut Statement) -> Result<()> {
+    let _done = walk_mut(statement, &mut Structures);
     let mut done = 0;
     for _ in 0..ASKED_MAX {
         let mut number = 0;
@@ -228,7 +231,10 @@ impl VisitorMut for Items {
         for (place, item) in std::mem::take(&mut select.projection).into_iter().enumerate() {
             let columns = self.columns.iter().find(|(of, _)| *of == place).map(|(_, columns)| columns);
             match columns {
-                None => items.push(item),
+                None => match unknown_structure(&item) {
+                    Some(error) => return ControlFlow::Break(Some(error)),
+                    None => items.push(item),
+                },
                 Some(columns) => match items_of(&item, columns, self.chosen_in(place)) {
                     Ok(found) => items.extend(found),
                     Err(error) => return ControlFlow::Break(Some(error)),
@@ -250,7 +256,7 @@ fn items_of(
         let of = columns.first().and_then(|(schema, _)| schema.fields().first());
         let is_structure = of.is_some_and(|of| matches!(of.data_type(), DataType::Struct(_)));
         return match is_structure || unnested(item).is_none() {
-            true => fields_of(structure, columns),
+            true => fields_of(structure, item, columns),
             false => Ok(vec![item.clone()]),
         };
     }
@@ -360,13 +366,92 @@ fn is_list(expr: &Expr) -> bool {
     }
 }
 
+/// Writes `s.*` as `(s).*` where no relation is called `s`.
+struct Structures;
+
+impl VisitorMut for Structures {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for item in &mut select.projection {
+            if let Some(structure) = structure_named(item, &select.from)
+                && let SelectItem::QualifiedWildcard(of, _) = item
+            {
+                *of = SelectItemQualifiedWildcardKind::Expr(structure);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns what `s.*` is of, where no relation of FROM is called `s`: a column, or a field of one.
+fn structure_named(item: &SelectItem, from: &[TableWithJoins]) -> Option<Expr> {
+    let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item else {
+        return None;
+    };
+    let parts = name.0.iter().map(|part| part.as_ident().cloned()).collect::<Option<Vec<Ident>>>()?;
+    let last = fold(parts.last()?);
+    let relations = relations_of(from);
+    let is_relation = |relation: &&TableFactor| match (alias_of(relation), relation) {
+        (Some(alias), _) => fold(&alias.name) == last,
+        (None, TableFactor::Table { name, .. } | TableFactor::Function { name, .. }) => {
+            name.0.last().and_then(|part| part.as_ident()).is_none_or(|name| fold(name) == last)
+        }
+        (None, TableFactor::Derived { .. }) => false,
+        // What the others are called is not known here.
+        _ => true,
+    };
+    match (relations.iter().any(is_relation), parts.as_slice()) {
+        (true, _) => None,
+        (false, [name]) => Some(Expr::Identifier(name.clone())),
+        (false, _) => Some(Expr::CompoundIdentifier(parts)),
+    }
+}
+
+/// Returns the error for `s.*` and `(s).*` of what no relation of FROM has; `None` for other items.
+fn unknown_structure(item: &SelectItem) -> Option<Error> {
+    let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::Expr(structure), _) = item else {
+        return None;
+    };
+    let (message, sqlstate) = match structure {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+            (format!("{structure}.*: neither a relation of FROM nor a column is called {structure}"), "42P01")
+        }
+        _ => (format!("{structure}.* is of a column that FROM does not have"), "42703"),
+    };
+    Some(Error::new(ErrorKind::UnknownName, message).with_sqlstate(sqlstate))
+}
+
+/// Returns the names that a wildcard leaves out.
+///
+/// # Errors
+/// `Unsupported` for what else may be said behind the wildcard of a structure.
+fn excluded(item: &SelectItem) -> hypostyle_types::Result<Vec<String>> {
+    let SelectItem::QualifiedWildcard(_, options) = item else { return Ok(Vec::new()) };
+    let others = WildcardAdditionalOptions { opt_exclude: None, ..options.clone() };
+    if others != WildcardAdditionalOptions::default() {
+        let message = "more than EXCLUDE behind the wildcard of a structure is not supported";
+        return Err(Error::unsupported(message));
+    }
+    let names = match &options.opt_exclude {
+        None => [].as_slice(),
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names,
+    };
+    names.iter().map(last_of).collect()
+}
+
 /// Returns the fields of a structure, which is the column of a query.
-fn fields_of(structure: &Expr, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
+fn fields_of(
+    structure: &Expr,
+    item: &SelectItem,
+    columns: &[Told],
+) -> hypostyle_types::Result<Vec<SelectItem>> {
     let of = columns.first().and_then(|(schema, _)| schema.fields().first());
     let fields = match of.map(|field| field.data_type()) {
         Some(DataType::Struct(fields)) => fields,
         Some(other) => {
-            let message = format!("({structure}).* is of a structure, not of {}", type_name(other));
+            let message = format!("{structure}.* is of a structure, not of {}", type_name(other));
             return Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42809"));
         }
         None => return Ok(Vec::new()),
@@ -376,7 +461,13 @@ fn fields_of(structure: &Expr, columns: &[Told]) -> hypostyle_types::Result<Vec<
         let expr = call("get_field", vec![structure.clone(), text]);
         SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', name.as_str()) }
     };
-    Ok(fields.iter().map(|of| field(of.name())).collect())
+    let excluded = excluded(item)?;
+    if let Some(unknown) = excluded.iter().find(|name| fields.iter().all(|field| field.name() != *name)) {
+        let message = format!("no field \"{unknown}\" of {structure}, which EXCLUDE leaves out");
+        return Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703"));
+    }
+    let kept = fields.iter().filter(|of| !excluded.contains(of.name()));
+    Ok(kept.map(|of| field(of.name())).collect())
 }
 
 /// Returns the pattern of `* ILIKE 'pattern'`.

@@ -2,8 +2,8 @@
 //! coerced, once after that and before constants are folded.
 
 use crate::{
-    composite_keys, computed_keys, dependencies, eager_aggregates, filters, join_keys, null_keys,
-    null_rejection, repeated_keys, union_aggregates,
+    composite_keys, computed_keys, dependencies, eager_aggregates, empty_unions, filters, join_keys,
+    null_keys, null_rejection, repeated_keys, union_aggregates,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -37,7 +37,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     structures::alike,
     common_type::with_doubles,
     arithmetic::divided,
-    rounding::of_decimals,
+    rounding::of_exact,
     aggregate::middles_of_reals,
     aggregate::of_nulls,
     truth::beside_texts,
@@ -113,6 +113,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 fn watched(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     match rule.name() {
         "push_down_filter" => Arc::new(Watched(Arc::new(filters::WhereRowsStay::default()))),
+        "propagate_empty_relation" => Arc::new(Watched(Arc::new(empty_unions::NamesStay::default()))),
         _ => Arc::new(Watched(rule)),
     }
 }

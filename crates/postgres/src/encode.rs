@@ -138,7 +138,6 @@ pub fn as_constants(values: &ArrayRef, declared: u32) -> u32 {
 
 /// Values ready to be written in a target's form.
 pub struct Encoded {
-    array: ArrayRef,
     form: Form,
 }
 
@@ -160,15 +159,16 @@ impl Encoded {
     pub fn new(array: &ArrayRef, name: &str, target: Target) -> Result<Self> {
         let (scalar, is_array) =
             target.binary.unwrap_or_else(|| (pg::TEXT, element(array.data_type()).is_some()));
+        // A NULL is sent as one, of whatever type.
+        let is_array = is_array && array.data_type() != &DataType::Null;
         let wrong = |why: String| Error::invalid_input(format!("column \"{name}\": {why}"));
         if !target.is_binary() && nested::are_nested(array.data_type()) {
-            let form = Form::Literals(nested::literals(array, name)?);
-            return Ok(Self { array: array.clone(), form });
+            return Ok(Self { form: Form::Literals(nested::literals(array, name)?) });
         }
         if scalar == pg::NUMERIC && !is_array {
             let texts = cast(array, &DataType::LargeUtf8).map_err(|error| wrong(error.to_string()))?;
             let texts = texts.as_string::<i64>().clone();
-            return Ok(Self { array: array.clone(), form: Form::Numeric(texts) });
+            return Ok(Self { form: Form::Numeric(texts) });
         }
         let is_jsonb = scalar.name == "jsonb";
         let scalar = if is_jsonb { pg::JSON } else { scalar };
@@ -188,13 +188,13 @@ impl Encoded {
         let style = Style { zone, intervals: IntervalStyle::Postgres, escapes_bytes: false };
         let cells = Box::new(Cells::new(array, &column, style)?);
         let form = if is_jsonb { Form::Jsonb(cells) } else { Form::Cells(cells) };
-        Ok(Self { array: array.clone(), form })
+        Ok(Self { form })
     }
 
     pub fn is_null(&self, row: usize) -> bool {
         match &self.form {
             Form::Cells(cells) | Form::Jsonb(cells) => cells.is_null(row),
-            Form::Numeric(_) | Form::Literals(_) => self.array.is_null(row),
+            Form::Numeric(texts) | Form::Literals(texts) => texts.is_null(row),
         }
     }
 
@@ -358,7 +358,7 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 mod tests {
     use super::*;
     use arrow_array::types::{Int32Type, Int64Type};
-    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, StringArray};
+    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, NullArray, StringArray};
     use std::sync::Arc;
 
     fn binary(array: impl Array + 'static, oid: u32) -> Result<Vec<u8>> {
@@ -489,5 +489,16 @@ mod tests {
         };
         assert_eq!(encoded("{1,2}", pg::INT4.array), "{1,2}");
         assert_eq!(encoded("3.1.2024", pg::DATE.oid), "3.1.2024");
+    }
+
+    #[test]
+    fn nulls_without_a_type_are_nulls_of_any() {
+        let array: ArrayRef = Arc::new(NullArray::new(2));
+        for oid in [pg::INT4.oid, pg::INT4.array, pg::DATE.array, pg::NUMERIC.oid, pg::NUMERIC.array] {
+            let encoded = Encoded::new(&array, "c", Target::new(oid, array.data_type())).unwrap();
+            let mut out = BytesMut::new();
+            encoded.put(1, &mut out).unwrap();
+            assert_eq!((encoded.is_null(0), out.as_ref()), (true, (-1i32).to_be_bytes().as_slice()), "{oid}");
+        }
     }
 }

@@ -459,7 +459,7 @@ fn bind(link: &mut Link, sql: &str, row: &RecordBatch) -> Result<(Prepared, Boun
         let target = Target::new(*oid, array.data_type());
         let encoded = Encoded::new(array, &format!("${}", index + 1), target)?;
         bound.formats.push(target.is_binary());
-        if target.is_binary() || array.is_null(0) {
+        if target.is_binary() || encoded.is_null(0) {
             encoded.put(0, &mut bound.values)?;
             continue;
         }

@@ -1,6 +1,7 @@
-//! ASOF JOIN, which finds for each row the row of another relation that is the nearest by a comparison, among
-//! those with equal keys (DuckDB). A mark in the condition says which join is one. It becomes a join with
-//! those rows that are the last ones before, or the first ones behind: each row knows the next one.
+//! ASOF JOIN, which finds for each row the row of another relation that is the nearest by a comparison,
+//! among those with equal keys (DuckDB). A mark in the condition, or among the columns behind USING, says
+//! which join is one. It becomes a join with those rows that are the last ones before, or the first ones
+//! behind: each row knows the next one.
 
 use crate::build;
 use crate::call::call;
@@ -11,14 +12,14 @@ use crate::walk::{Part, checked, done, expressions, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, OrderByExpr,
-    OrderByOptions, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
-    WindowSpec, WindowType,
+    BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    OrderByExpr, OrderByOptions, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut,
+    WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
 
-/// The name of no column, which is the first condition of such a join.
+/// The name of no column, which is the first condition of such a join, or its first column.
 const MARK: &str = "asof join";
 
 /// Those of a statement, at most.
@@ -30,7 +31,7 @@ const NEXT: &str = "asof next";
 /// Returns the tokens in words that are known; `None` where they are known already.
 ///
 /// # Errors
-/// `Unsupported` for RIGHT and FULL, and for USING; `Syntax` (54001) for too many.
+/// `Unsupported` for RIGHT and FULL; `Syntax` (54001) for too many.
 pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
     if !tokens.iter().any(|token| is_word(Some(token), &["ASOF"])) {
         return Ok(None);
@@ -48,21 +49,25 @@ pub fn known(tokens: &[Token]) -> Result<Option<Vec<Token>>> {
         }
         let Some(join) = join.filter(|join| is_word(known.get(*join), &["JOIN"])) else { continue };
         let condition = condition_of(&known, join);
-        if is_word(known.get(condition), &["USING"]) {
-            return Err(Error::unsupported(
-                "ASOF JOIN … USING is not supported; write the comparison behind ON",
-            ));
-        }
-        if is_word(known.get(condition), &["ON"]) {
-            count += 1;
-            if count > JOINS_MAX {
-                return Err(too_complex(format!("it has more than {JOINS_MAX} ASOF JOINs")));
+        let mark = || Token::make_word(MARK, Some('"'));
+        let (at, marks) = match known.get(condition) {
+            word if is_word(word, &["ON"]) => {
+                let and = Token::make_word("AND", None);
+                (condition, vec![blank(), mark(), blank(), and, blank()])
             }
-            let mark =
-                [blank(), Token::make_word(MARK, Some('"')), blank(), Token::make_word("AND", None), blank()];
-            drop(known.splice(condition + 1..condition + 1, mark));
-            known[place] = blank();
+            word if is_word(word, &["USING"]) => {
+                let open = next(&known, condition).filter(|open| known[*open] == Token::LParen);
+                let Some(open) = open else { continue };
+                (open, vec![mark(), Token::Comma, blank()])
+            }
+            _ => continue,
+        };
+        count += 1;
+        if count > JOINS_MAX {
+            return Err(too_complex(format!("it has more than {JOINS_MAX} ASOF JOINs")));
         }
+        drop(known.splice(at + 1..at + 1, marks));
+        known[place] = blank();
     }
     Ok((count > 0).then_some(known))
 }
@@ -113,25 +118,74 @@ impl VisitorMut for Joins {
 }
 
 fn rewrite_joins(tables: &mut TableWithJoins) -> Result<()> {
-    for join in &mut tables.joins {
-        let (condition, is_left) = match &join.join_operator {
-            JoinOperator::Join(JoinConstraint::On(condition))
-            | JoinOperator::Inner(JoinConstraint::On(condition)) => (condition, false),
-            JoinOperator::Left(JoinConstraint::On(condition))
-            | JoinOperator::LeftOuter(JoinConstraint::On(condition)) => (condition, true),
+    let TableWithJoins { relation, joins } = tables;
+    for (place, join) in joins.iter_mut().enumerate() {
+        let (constraint, is_left) = match &join.join_operator {
+            JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (constraint, false),
+            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (constraint, true),
             _ => continue,
         };
-        let mut conditions = Vec::new();
-        all_of(condition, &mut conditions);
-        let is_mark = |expr: &Expr| matches!(expr, Expr::Identifier(Ident { value, quote_style: Some(_), .. }) if value == MARK);
-        if conditions.first().is_some_and(is_mark) {
-            conditions.remove(0);
-            *join = nearest(&join.relation, conditions, is_left)?;
-        } else if has_mark(condition) {
-            return Err(wrong());
+        match constraint {
+            JoinConstraint::On(condition) => {
+                let mut conditions = Vec::new();
+                all_of(condition, &mut conditions);
+                if conditions.first().is_some_and(is_mark) {
+                    conditions.remove(0);
+                    *join = nearest(&join.relation, conditions, is_left, Vec::new())?;
+                } else if has_mark(condition) {
+                    return Err(wrong());
+                }
+            }
+            JoinConstraint::Using(columns) => {
+                let Some(columns) = marked(columns) else { continue };
+                let conditions = conditions_of(relation, place == 0, &join.relation, &columns)?;
+                *join = nearest(&join.relation, conditions, is_left, columns)?;
+            }
+            _ => {}
         }
     }
     Ok(())
+}
+
+fn is_mark(expr: &Expr) -> bool {
+    matches!(expr, Expr::Identifier(name) if is_marking(name))
+}
+
+fn is_marking(name: &Ident) -> bool {
+    name.quote_style.is_some() && name.value == MARK
+}
+
+/// Returns the columns of USING behind the mark; `None` without one.
+fn marked(columns: &[ObjectName]) -> Option<Vec<Ident>> {
+    let columns = columns.iter().map(|column| column.0.last()?.as_ident().cloned());
+    let columns = columns.collect::<Option<Vec<_>>>()?;
+    columns.split_first().and_then(|(mark, columns)| is_marking(mark).then(|| columns.to_vec()))
+}
+
+/// Returns what USING means: the last column of the left side is not less than that of the right one, and all
+/// others are equal.
+///
+/// # Errors
+/// `Unsupported` where the left side is no single relation with a name: it is not known here which of
+/// several has a column.
+fn conditions_of(
+    left: &TableFactor,
+    is_alone: bool,
+    right: &TableFactor,
+    columns: &[Ident],
+) -> Result<Vec<Expr>> {
+    let (Some(left), Some(right)) = (name_of(left).filter(|_| is_alone), name_of(right)) else {
+        return Err(Error::unsupported(
+            "ASOF JOIN … USING is of two relations with names; write the comparison behind ON",
+        ));
+    };
+    let of =
+        |relation: &Ident, column: &Ident| Expr::CompoundIdentifier(vec![relation.clone(), column.clone()]);
+    let conditions = columns.iter().enumerate().map(|(place, column)| {
+        let op = if place + 1 == columns.len() { BinaryOperator::GtEq } else { BinaryOperator::Eq };
+        build::binary(of(&left, column), op, of(&right, column))
+    });
+    Ok(conditions.collect())
 }
 
 /// Takes a conjunction apart.
@@ -147,11 +201,9 @@ fn all_of(condition: &Expr, into: &mut Vec<Expr>) {
 }
 
 fn has_mark(condition: &Expr) -> bool {
-    let all = expressions(condition, &mut |expr| match expr {
-        Expr::Identifier(Ident { value, quote_style: Some(_), .. }) if value == MARK => {
-            ControlFlow::Break(())
-        }
-        _ => ControlFlow::Continue(()),
+    let all = expressions(condition, &mut |expr| match is_mark(expr) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
     });
     all.is_break()
 }
@@ -164,8 +216,8 @@ fn wrong() -> Error {
     )
 }
 
-/// Returns the join with the nearest row.
-fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool) -> Result<Join> {
+/// Returns the join with the nearest row, without the columns that are those of the left side.
+fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool, merged: Vec<Ident>) -> Result<Join> {
     let Some(name) = name_of(relation) else {
         return Err(Error::unsupported(
             "an ASOF JOIN with a relation without a name is not supported; write AS",
@@ -201,7 +253,8 @@ fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool) -> Resu
     let following = || Expr::CompoundIdentifier(vec![name.clone(), build::name(NEXT)]);
     let is_last = build::any_of([build::binary(other, beyond, following()), build::is_null(following())]);
     let rows = with_next(relation, keys, own, is_ascending);
-    let opt_exclude = Some(ExcludeSelectItem::Multiple(vec![build::name(NEXT).into()]));
+    let excluded = std::iter::once(build::name(NEXT)).chain(merged).map(ObjectName::from);
+    let opt_exclude = Some(ExcludeSelectItem::Multiple(excluded.collect()));
     let own_columns = SelectItem::Wildcard(WildcardAdditionalOptions {
         opt_exclude,
         ..WildcardAdditionalOptions::default()
@@ -310,6 +363,18 @@ mod tests {
                  lead(v.ts) OVER (ORDER BY v.ts DESC) AS \"asof next\" FROM s.u AS v) AS v WHERE v.ts > t.ts \
                  AND (t.ts >= v.\"asof next\" OR v.\"asof next\" IS NULL)) AS v ON true",
             ),
+            (
+                "SELECT * FROM t ASOF JOIN u USING (k, ts)",
+                "SELECT * FROM t CROSS JOIN LATERAL (SELECT * EXCLUDE (\"asof next\", k, ts) FROM (SELECT *, \
+                 lead(u.ts) OVER (PARTITION BY u.k ORDER BY u.ts ASC) AS \"asof next\" FROM u) AS u WHERE t.k = u.k \
+                 AND t.ts >= u.ts AND (t.ts < u.\"asof next\" OR u.\"asof next\" IS NULL)) AS u",
+            ),
+            (
+                "SELECT * FROM t AS a ASOF LEFT JOIN u AS b USING (ts)",
+                "SELECT * FROM t AS a LEFT OUTER JOIN LATERAL (SELECT * EXCLUDE (\"asof next\", ts) FROM (SELECT *, \
+                 lead(b.ts) OVER (ORDER BY b.ts ASC) AS \"asof next\" FROM u AS b) AS b WHERE a.ts >= b.ts \
+                 AND (a.ts < b.\"asof next\" OR b.\"asof next\" IS NULL)) AS b ON true",
+            ),
         ] {
             assert_eq!(read(sql).unwrap(), read(meant).unwrap(), "{sql}");
         }
@@ -323,7 +388,8 @@ mod tests {
             ("SELECT * FROM t ASOF JOIN u ON t.a >= u.a OR t.b = u.b", "42601"),
             ("SELECT * FROM t ASOF JOIN u ON t.a <> u.a AND t.b >= u.b", "42601"),
             ("SELECT * FROM t ASOF JOIN u ON a >= u.a", "0A000"),
-            ("SELECT * FROM t ASOF JOIN u USING (a)", "0A000"),
+            ("SELECT * FROM t, s CROSS JOIN r ASOF JOIN u USING (a)", "0A000"),
+            ("SELECT * FROM (SELECT 1 AS a) ASOF JOIN u USING (a)", "0A000"),
             ("SELECT * FROM t ASOF FULL JOIN u ON t.a >= u.a", "0A000"),
         ] {
             assert_eq!(read(sql).unwrap_err().sqlstate(), state, "{sql}");

@@ -7,11 +7,11 @@ use crate::{build, lists, number_pattern};
 use sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentClause, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, OrderByExpr,
-    TableFactor, Value,
+    TableFactor, TimezoneInfo, Value,
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
-pub const FUNCTIONS_OF_LISTS: [&str; 19] = [
+pub const FUNCTIONS_OF_LISTS: [&str; 20] = [
     "approx_count_distinct",
     "avg",
     "bit_and",
@@ -23,6 +23,7 @@ pub const FUNCTIONS_OF_LISTS: [&str; 19] = [
     "entropy",
     "histogram",
     "kurtosis",
+    "kurtosis_pop",
     "mad",
     "median",
     "mode",
@@ -84,11 +85,31 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
             Some(call("computed_part", vec![(*part).clone(), (*of).clone()]))
         }
         ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
-        ("list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate", [list, what, more @ ..]) => {
-            of_elements(text_of(what)?, list, more)
+        (
+            "aggregate" | "list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate",
+            [list, what, more @ ..],
+        ) => of_elements(text_of(what)?, list, more),
+        // Buckets by the clocks of a zone; a text that is no name is the point in time where one begins.
+        ("time_bucket", [width, of, zone])
+            if text_of(zone).is_some_and(|text| text.starts_with(|c: char| c.is_ascii_alphabetic())) =>
+        {
+            Some(buckets_in_zone(width, of, zone))
+        }
+        // The pattern may come first, as in DuckDB.
+        ("strftime", [pattern, of])
+            if text_of(pattern).is_some_and(|text| text.contains('%')) && text_of(of).is_none() =>
+        {
+            Some(call("strftime", vec![(*of).clone(), (*pattern).clone()]))
         }
         _ => None,
     }
+}
+
+/// Returns `timezone(zone, time_bucket(width, timezone(zone, of)))`.
+fn buckets_in_zone(width: &Expr, of: &Expr, zone: &Expr) -> Expr {
+    let moment = build::cast(of.clone(), DataType::Timestamp(None, TimezoneInfo::Tz));
+    let clocks = call("timezone", vec![zone.clone(), moment]);
+    call("timezone", vec![zone.clone(), call("time_bucket", vec![width.clone(), clocks])])
 }
 
 /// Says whether an expression is a value that is known as it is written.

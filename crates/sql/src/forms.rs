@@ -119,6 +119,22 @@ impl VisitorMut for Forms {
                 *expr = call("array_has_any", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
             }
+            Expr::UnaryOp {
+                op: op @ (UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs),
+                expr: of,
+            } => {
+                let function = match op {
+                    UnaryOperator::PGSquareRoot => "sqrt",
+                    UnaryOperator::PGCubeRoot => "cbrt",
+                    _ => "abs",
+                };
+                *expr = call(function, vec![taken(of)]);
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
+                *expr = call("starts_with", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
             Expr::IsTrue(inner) => {
                 *expr = told(inner, true, true);
                 ControlFlow::Continue(())
@@ -196,7 +212,7 @@ fn has_names(array: &Array) -> bool {
 }
 
 /// Functions that give something else each time.
-const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
+const VOLATILE: [&str; 5] = ["random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"];
 
 fn is_call_of(expr: &Expr, name: &str) -> bool {
     let Expr::Function(function) = expr else { return false };
@@ -300,8 +316,9 @@ fn is_text(expr: &Expr) -> bool {
 }
 
 fn is_rewritten(expr: &Expr) -> bool {
-    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap};
-    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap, .. } | Expr::AnyOp { .. } = expr {
+    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap, PGStartsWith};
+    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap | PGStartsWith, .. } | Expr::AnyOp { .. } = expr
+    {
         return true;
     }
     if let Expr::Array(array) = expr {
@@ -333,6 +350,10 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::IsNotDistinctFrom(..)
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
+            | Expr::UnaryOp {
+                op: UnaryOperator::PGSquareRoot | UnaryOperator::PGCubeRoot | UnaryOperator::PGAbs,
+                ..
+            }
     ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if has_no_type(left) && has_no_type(right))
 }
 

@@ -1,9 +1,11 @@
 //! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection
 //! derived table).
 
+use crate::build;
 use crate::call::call;
+use crate::identifier::fold;
 use crate::walk::{expressions, expressions_mut};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     AccessExpr, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Subscript, TableAlias,
     TableAliasColumnDef, TableFactor, TableFunctionArgs, TimezoneInfo, Value,
@@ -22,6 +24,14 @@ const OF_JSON: [(&str, &[&str], &[&str]); 10] = [
     ("jsonb_each", &["json_names", "json_values"], &["key", "value"]),
     ("json_each_text", &["json_names", "json_values_text"], &["key", "value"]),
     ("jsonb_each_text", &["json_names", "json_values_text"], &["key", "value"]),
+];
+
+/// Functions that give rows whose columns are named in FROM, and those that give a column's list.
+const OF_RECORDS: [(&str, &str); 4] = [
+    ("json_to_record", "json_record_column"),
+    ("jsonb_to_record", "json_record_column"),
+    ("json_to_recordset", "json_recordset_column"),
+    ("jsonb_to_recordset", "json_recordset_column"),
 ];
 
 /// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count
@@ -73,6 +83,13 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
             {
                 let arguments = (&*function, arguments);
                 *factor = of_json(lists, columns, arguments, alias.take(), *with_ordinality);
+                return rewrite(factor);
+            }
+            if let Some((_, column)) = OF_RECORDS.iter().find(|(known, _)| *known == function)
+                && let [json] = arguments.as_slice()
+                && !*with_ordinality
+            {
+                *factor = of_records(column, json, alias.take())?;
                 return rewrite(factor);
             }
             let is_series = matches!(function.as_str(), "generate_series" | "range");
@@ -150,6 +167,32 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
         with_ordinality: false,
     };
     Ok(())
+}
+
+/// Returns a function of JSON whose columns are named with their types, as in `AS r (a INTEGER, b TEXT)`, as
+/// lists that are unnested.
+///
+/// # Errors
+/// `Syntax` where there are no columns, or one has no type.
+fn of_records(function: &str, json: &Expr, alias: Option<TableAlias>) -> Result<TableFactor> {
+    let untyped = || {
+        let message = "rows of JSON have columns with types, as in AS r (a INTEGER, b TEXT)";
+        Error::new(ErrorKind::Syntax, message)
+    };
+    let mut alias = alias.filter(|alias| !alias.columns.is_empty()).ok_or_else(untyped)?;
+    let mut lists = Vec::with_capacity(alias.columns.len());
+    for column in &mut alias.columns {
+        let of = column.data_type.take().ok_or_else(untyped)?;
+        let names = [build::text(&fold(&column.name)), build::text(&of.to_string())];
+        lists.push(call(function, std::iter::once(json.clone()).chain(names).collect()));
+    }
+    Ok(TableFactor::UNNEST {
+        alias: Some(alias),
+        array_exprs: lists,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    })
 }
 
 /// Returns a function of JSON that gives rows as lists that are unnested. Its columns have their names

@@ -23,7 +23,12 @@ const FIRST_DOWN: &str = "array_slice(array_agg($1 ORDER BY $2 DESC) FILTER (WHE
 const FIRST_UP: &str = "array_slice(array_agg($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), \
      1, number_of_values($3))";
 
-/// The value beside the greatest key, and beside the least one.
+/// The value beside the greatest key, and beside the least one, of a group.
+const LAST_BY_KEY: &str = "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)";
+const FIRST_BY_KEY: &str = "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)";
+
+/// The same over windows, which take no aggregate with an order of its own: the greatest of what has the
+/// key first.
 const GREATEST_BY_KEY: &str = "get_field(max(named_struct('key', $2, 'value', $1)) \
      FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL), 'value')";
 const LEAST_BY_KEY: &str = "get_field(min(named_struct('key', $2, 'value', $1)) \
@@ -37,10 +42,14 @@ const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) \
 /// WITHIN GROUP is the last.
 pub const MACROS: &[(&str, usize, &str)] = &[
     ("mod", 2, "$1 % $2"),
+    ("xor", 2, "$1 # $2"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("assert_true", 1, "CASE WHEN $1 THEN CAST(NULL AS BOOLEAN) ELSE error('Assertion failed') END"),
+    ("assert_true", 2, "CASE WHEN $1 THEN CAST(NULL AS BOOLEAN) ELSE error($2) END"),
     ("ceiling", 1, "ceil($1)"),
     ("even", 1, "ceil(abs($1) / 2.0) * 2 * sign($1)"),
+    ("roundbankers", 2, "round_even($1, $2)"),
     ("fdiv", 2, "floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     ("fmod", 2, "CAST($1 AS DOUBLE) - CAST($2 AS DOUBLE) * floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     ("greatest_common_divisor", 2, "gcd($1, $2)"),
@@ -79,6 +88,13 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("dayname", 1, "to_char($1, '%A')"),
     ("monthname", 1, "to_char($1, '%B')"),
     ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    ("days_in_month", 1, "date_part('day', date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day')"),
+    ("era", 1, "CASE date_part('year', $1) > 0 WHEN true THEN 1 WHEN false THEN 0 END"),
+    ("nanosecond", 1, "date_part('nanosecond', $1)"),
+    ("make_date", 1, "DATE '1970-01-01' + CAST($1 AS INTEGER)"),
+    ("make_timestamp_ms", 1, "epoch_ms(CAST($1 AS BIGINT))"),
+    ("pg_sleep_for", 1, "pg_sleep(date_part('epoch', CAST($1 AS INTERVAL)))"),
+    ("sleep_ms", 1, "pg_sleep(CAST($1 AS DOUBLE) / 1000)"),
     ("make_timestamp", 6, "CAST(make_date($1, $2, $3) AS TIMESTAMP) + time_within_day($4, $5, $6)"),
     (
         "make_timestamptz",
@@ -131,18 +147,23 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("favg", 1, "avg(CAST($1 AS DOUBLE))"),
     ("count_if", 1, "count(*) FILTER (WHERE $1)"),
     ("countif", 1, "count(*) FILTER (WHERE $1)"),
-    ("arg_max", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
-    ("max_by", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
-    ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
-    ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("arg_max", 2, LAST_BY_KEY),
+    ("argmax", 2, LAST_BY_KEY),
+    ("max_by", 2, LAST_BY_KEY),
+    ("arg_min", 2, FIRST_BY_KEY),
+    ("argmin", 2, FIRST_BY_KEY),
+    ("min_by", 2, FIRST_BY_KEY),
     ("arg_max_null", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
     ("arg_min_null", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL)"),
     ("first over", 1, "first_value($1)"),
+    ("arbitrary over", 1, "first_value($1)"),
+    ("rank_dense", 0, "dense_rank()"),
     ("last over", 1, "last_value($1)"),
-    // Windows take no aggregate with an order of its own: the greatest of what has the key first.
     ("arg_max over", 2, GREATEST_BY_KEY),
+    ("argmax over", 2, GREATEST_BY_KEY),
     ("max_by over", 2, GREATEST_BY_KEY),
     ("arg_min over", 2, LEAST_BY_KEY),
+    ("argmin over", 2, LEAST_BY_KEY),
     ("min_by over", 2, LEAST_BY_KEY),
     (
         "arg_max_null over",
@@ -156,8 +177,10 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ),
     // The first ones of an order, as a list.
     ("arg_max", 3, FIRST_DOWN),
+    ("argmax", 3, FIRST_DOWN),
     ("max_by", 3, FIRST_DOWN),
     ("arg_min", 3, FIRST_UP),
+    ("argmin", 3, FIRST_UP),
     ("min_by", 3, FIRST_UP),
     (
         "max",
@@ -181,6 +204,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("reservoir_quantile", 3, "quantile_disc($1, $2)"),
     // Lists.
     ("array_push_front", 2, "array_prepend($2, $1)"),
+    ("array_fill", 2, "array_repeat($1, only_dimension($2))"),
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("array_sort", 2, SORTED),
     ("list_distinct", 1, "array_distinct(array_compact($1))"),
@@ -189,6 +213,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("list_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("list_sort", 2, SORTED),
     ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
+    ("array_unique", 1, "array_length(array_distinct(array_compact($1)))"),
     ("list_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS FIRST')"),
     ("array_reverse_sort", 1, "array_sort($1, 'DESC', 'NULLS FIRST')"),
     ("list_cosine_distance", 2, "cosine_distance($1, $2)"),
@@ -201,9 +226,13 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("array_dot_product", 2, "inner_product($1, $2)"),
     ("list_negative_inner_product", 2, "-inner_product($1, $2)"),
     ("array_negative_inner_product", 2, "-inner_product($1, $2)"),
+    ("list_negative_dot_product", 2, "-inner_product($1, $2)"),
+    ("array_negative_dot_product", 2, "-inner_product($1, $2)"),
     // Maps.
     ("map_contains", 2, "array_has(map_keys($1), $2)"),
     ("map_contains_value", 2, "array_has(map_values($1), $2)"),
+    ("map_contains_entry", 3, "array_has(map_entries($1), named_struct('key', $2, 'value', $3))"),
+    ("map_extract_value", 2, "array_element(map_extract($1, $2), 1)"),
     // Structures.
     ("struct_extract", 2, "get_field($1, $2)"),
     // Texts.
@@ -234,9 +263,13 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("editdist3", 2, "levenshtein($1, $2)"),
     ("lcase", 1, "lower($1)"),
     ("ucase", 1, "upper($1)"),
+    ("uuid_extract_version", 1, "version_of_uuid(CAST(CAST($1 AS UUID) AS TEXT))"),
+    ("uuid_extract_timestamp", 1, "moment_of_uuid(CAST(CAST($1 AS UUID) AS TEXT))"),
     // Points in time.
     ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
-    // JSON, where functions give rows.
+    // JSON, and where functions give rows.
+    ("json_scalar", 1, "to_json($1)"),
+    ("json_serialize", 1, "CAST(CAST($1 AS JSON) AS TEXT)"),
     ("json_array_elements", 1, "unnest(json_elements($1))"),
     ("jsonb_array_elements", 1, "unnest(json_elements($1))"),
     ("json_array_elements_text", 1, "unnest(json_elements_text($1))"),
@@ -308,7 +341,7 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         _ => None,
     });
     let arguments: Vec<&Expr> = given.chain(within.map(|key| Some(&key.expr))).collect::<Option<_>>()?;
-    if let Some(meant) = with_digits(&name, &arguments).or_else(|| named_groups(&name, &arguments)) {
+    if let Some(meant) = by_arguments(&name, &arguments) {
         return Some(meant);
     }
     let mut expr = template(&name, arguments.len(), function.over.is_some())?;
@@ -341,6 +374,13 @@ pub fn expanded(function: &Function) -> Option<Expr> {
         }
         _ => has_aggregate.then(|| Expr::Nested(Box::new(expr))),
     }
+}
+
+/// Returns what a call stands for because of how its arguments are written.
+fn by_arguments(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    with_digits(name, arguments)
+        .or_else(|| named_groups(name, arguments))
+        .or_else(|| without_group(name, arguments))
 }
 
 /// Returns what calls of a name stand for, which over windows may be something else.
@@ -400,6 +440,21 @@ fn named_groups(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let of_match = [call("named_struct", fields), (*text).clone(), (*pattern).clone()];
     let options = options.iter().map(|option| (*option).clone());
     Some(call("named_groups", of_match.into_iter().chain(options).collect()))
+}
+
+/// Returns what `regexp_extract(text, pattern, 'i')` stands for, which has options in the place of a group.
+fn without_group(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let [text, pattern, options] = arguments else { return None };
+    let Expr::Value(value) = options else { return None };
+    let Value::SingleQuotedString(letters) = &value.value else { return None };
+    if name != "regexp_extract" || !letters.chars().all(|letter| letter.is_ascii_alphabetic()) {
+        return None;
+    }
+    let whole = vec![(*text).clone(), (*pattern).clone(), build::number(0), (*options).clone()];
+    match call(name, whole) {
+        Expr::Function(function) => expanded(&function),
+        _ => None,
+    }
 }
 
 /// The text of a list of values at several places may be so long.

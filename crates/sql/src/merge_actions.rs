@@ -4,7 +4,6 @@
 //! The parser reads other actions in their places. What it has read there becomes an UPDATE of no
 //! columns or an INSERT of no rows, which it makes of no text.
 
-use crate::tokenized::tokens_as_written;
 use crate::walk::walk_mut;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
@@ -55,11 +54,8 @@ pub struct KnownActions {
 }
 
 impl KnownActions {
-    /// Returns a text without actions that the parser does not know.
-    pub fn of(sql: &str) -> Self {
-        let Ok(tokens) = tokens_as_written(sql) else {
-            return Self { text: sql.into(), ..Self::default() };
-        };
+    /// Returns the text of some tokens without actions that the parser does not know.
+    pub fn of(tokens: &[Token]) -> Self {
         let words: Vec<usize> =
             (0..tokens.len()).filter(|place| !matches!(tokens[*place], Token::Whitespace(_))).collect();
         let mut known = Self::default();
@@ -155,6 +151,7 @@ impl VisitorMut for Restoring<'_> {
 mod tests {
     use super::{Action, KnownActions};
     use crate::parse::{Extension, parse};
+    use crate::tokenized::tokens_of;
     use datafusion_sql::parser::Statement as DfStatement;
     use sqlparser::ast::{MergeAction, Statement};
 
@@ -199,7 +196,7 @@ mod tests {
         for other in
             ["SELECT 'MERGE WHEN MATCHED THEN DO NOTHING'", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"]
         {
-            assert_eq!(KnownActions::of(other).text, other);
+            assert_eq!(KnownActions::of(&tokens_of(other)).text, other);
         }
     }
 }

@@ -9,8 +9,7 @@ use std::borrow::Cow;
 /// # Errors
 /// `Arithmetic` (22003) for an integer of more than 128 bits.
 pub fn in_digits(sql: &str) -> Result<Cow<'_, str>> {
-    // Most texts have none.
-    if !sql.contains(['_', 'x', 'X', 'o', 'O', 'b', 'B']) || !sql.contains(|c: char| c.is_ascii_digit()) {
+    if !sql.as_bytes().windows(3).any(may_be_within) {
         return Ok(sql.into());
     }
     let mut text = String::new();
@@ -27,6 +26,15 @@ pub fn in_digits(sql: &str) -> Result<Cow<'_, str>> {
     }
     text.push_str(&sql[copied..]);
     Ok(text.into())
+}
+
+/// Says whether three bytes may be those of such a number: most texts have none, and are not read.
+fn may_be_within(part: &[u8]) -> bool {
+    match part {
+        [b'0', b'x' | b'X' | b'o' | b'O' | b'b' | b'B', _] => true,
+        [before, b'_', after] => before.is_ascii_hexdigit() && after.is_ascii_hexdigit(),
+        _ => false,
+    }
 }
 
 /// Returns the digits of a number; `None` if it is written in them, or is no number.

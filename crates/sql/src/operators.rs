@@ -23,7 +23,7 @@ pub const RANGE: u8 = 60;
 pub const OTHER: u8 = 70;
 const SUM: u8 = 80;
 const PRODUCT: u8 = 90;
-const POWER: u8 = 100;
+pub const POWER: u8 = 100;
 const AT_TIME_ZONE: u8 = 110;
 const COLLATE: u8 = 120;
 /// A sign before its operand.

@@ -6,7 +6,7 @@ use crate::gate::check_size;
 use crate::identity_options::order_identity_options;
 use crate::insert_clauses::{conflict_apart, known_by_name, known_overriding, mark_overriding};
 use crate::merge_actions::KnownActions;
-use crate::tokenized::tokens_of;
+use crate::tokenized::{Tokenized, tokens_of};
 use crate::watched_dialect::Watched;
 use crate::{
     asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
@@ -21,7 +21,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{Expr as SqlExpr, ExprWithAlias, Query, Statement};
 use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use sqlparser::parser::ParserError;
-use sqlparser::tokenizer::{Token, Tokenizer};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
@@ -323,9 +323,10 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     check_size(sql)?;
     let sql = &*escapes::plain(sql)?;
     let sql = &*numbers::in_digits(sql)?;
-    let tokens = tokens_of(sql);
+    let Tokenized { written: tokens, meant } = Tokenized::of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
+    refused::check_tokens(&tokens)?;
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
     let known = match known.or_else(|| pivot_words::known(&tokens)) {
         None => asof_join::known(&tokens)?,
@@ -339,9 +340,14 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     }
     let words = Text { sql, tokens: &tokens };
     let KnownWords { text: sql, merge, is_overriding } = in_known_words(&words);
-    let parsed = in_any(&sql, statements).or_else(|error| match conflict_apart(&tokens_of(&sql)) {
-        Some(sql) => in_any(&sql, statements).map_err(|_| error),
-        None => Err(error),
+    // Other words have other tokens.
+    let known = meant.filter(|_| matches!(sql, Cow::Borrowed(_))).map(|meant| (&tokens[..], meant));
+    let parsed = in_any(&sql, known, statements).or_else(|error| {
+        let apart = words.has(&["CONFLICT"]).then(|| conflict_apart(&tokens_of(&sql))).flatten();
+        match apart {
+            Some(sql) => in_any(&sql, None, statements).map_err(|_| error),
+            None => Err(error),
+        }
     });
     let mut statements = parsed?;
     match (statements.pop_front(), statements.is_empty()) {
@@ -387,22 +393,31 @@ struct KnownWords<'a> {
 }
 
 fn in_known_words<'a>(text: &Text<'a>) -> KnownWords<'a> {
-    let sql = order_identity_options(text.sql);
-    let overriding = text.has(&["OVERRIDING"]).then(|| known_overriding(&tokens_of(&sql))).flatten();
-    let is_overriding = overriding.is_some();
-    let sql = overriding.map_or(sql, Cow::from);
-    let may_be_by_name = ["INSERT", "BY", "NAME"].iter().all(|word| text.has(&[word]));
-    let by_name = may_be_by_name.then(|| known_by_name(&tokens_of(&sql))).flatten();
-    let sql = by_name.map_or(sql, Cow::from);
-    if text.has(&["MERGE"]) {
-        let mut merge = KnownActions::of(&sql);
-        return KnownWords {
-            text: std::mem::take(&mut merge.text).into(),
-            merge: Some(merge),
-            is_overriding,
-        };
+    let mut known = KnownWords { text: text.sql.into(), merge: None, is_overriding: false };
+    let mut tokens = Cow::Borrowed(text.tokens);
+    if text.has(&["IDENTITY"]) {
+        let sql = order_identity_options(&tokens);
+        tokens = tokens_of(&sql).into();
+        known.text = sql.into();
     }
-    KnownWords { text: sql, merge: None, is_overriding }
+    if text.has(&["OVERRIDING"])
+        && let Some(sql) = known_overriding(&tokens)
+    {
+        tokens = tokens_of(&sql).into();
+        known.text = sql.into();
+        known.is_overriding = true;
+    }
+    let may_be_by_name = ["INSERT", "BY", "NAME"].iter().all(|word| text.has(&[word]));
+    if may_be_by_name && let Some(sql) = known_by_name(&tokens) {
+        tokens = tokens_of(&sql).into();
+        known.text = sql.into();
+    }
+    if text.has(&["MERGE"]) {
+        let mut merge = KnownActions::of(&tokens);
+        known.text = std::mem::take(&mut merge.text).into();
+        known.merge = Some(merge);
+    }
+    known
 }
 
 /// Returns the statement itself, or that which EXPLAIN is about.
@@ -445,7 +460,7 @@ fn statements(parser: &mut DFParser<'_>) -> Result<VecDeque<DfStatement>> {
 pub fn parse_as_written(sql: &str) -> Result<SqlExpr> {
     check_size(sql)?;
     let sql = &*escapes::plain(sql)?;
-    match in_any(sql, |parser| parser.parse_into_expr().map_err(from_datafusion))? {
+    match in_any(sql, None, |parser| parser.parse_into_expr().map_err(from_datafusion))? {
         ExprWithAlias { mut expr, alias: None } => {
             printable::rewrite(&mut expr);
             Ok(expr)
@@ -471,6 +486,19 @@ fn read_in<T>(
     printable::plain_tokens(&mut tokens)?;
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
+    read_tokens(dialect, tokens, nests_joins, read)
+}
+
+/// Reads the tokens of a text, which the gate has let through.
+///
+/// # Errors
+/// Those of [`read_in`].
+fn read_tokens<T>(
+    dialect: &'static dyn Dialect,
+    tokens: Vec<TokenWithSpan>,
+    nests_joins: bool,
+    read: impl FnOnce(&mut DFParser<'_>) -> Result<T>,
+) -> Result<T> {
     Watched::new(dialect, tokens.len()).nesting_joins(nests_joins).parse(|dialect| {
         DFParserBuilder::new(tokens)
             .with_dialect(dialect)
@@ -484,20 +512,35 @@ fn read_in<T>(
 /// Parses a query that is stored, which has been parsed and rewritten before.
 pub fn parse_stored(sql: &str) -> Result<DfStatement> {
     check_size(sql)?;
-    let mut statements = in_any(sql, statements)?;
+    let mut statements = in_any(sql, None, statements)?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),
         _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
     }
 }
 
+/// The tokens of a text that are known already, and that the gate has let through: as they are written,
+/// and as they are meant.
+type KnownTokens<'a> = (&'a [Token], Vec<TokenWithSpan>);
+
 /// Reads a text in the first dialect that knows it.
-fn in_any<T>(sql: &str, read: impl Fn(&mut DFParser<'_>) -> Result<T>) -> Result<T> {
-    let error = match read_in(&GenericDialect {}, sql, false, &read) {
+fn in_any<T>(
+    sql: &str,
+    known: Option<KnownTokens<'_>>,
+    read: impl Fn(&mut DFParser<'_>) -> Result<T>,
+) -> Result<T> {
+    let (written, first) = match known {
+        Some((written, mut meant)) => {
+            let plain = printable::plain_tokens(&mut meant);
+            (Some(written), plain.and_then(|()| read_tokens(&GenericDialect {}, meant, false, &read)))
+        }
+        None => (None, read_in(&GenericDialect {}, sql, false, &read)),
+    };
+    let error = match first {
         Ok(parsed) => return Ok(parsed),
         Err(error) => error,
     };
-    let tokens = tokens_of(sql);
+    let tokens: Cow<'_, [Token]> = written.map_or_else(|| Cow::Owned(tokens_of(sql)), Cow::Borrowed);
     let text = Text { sql, tokens: &tokens };
     if text.has(&["STRUCT"]) && text.has(&["MAP"]) {
         let angled = type_brackets::with_angle_brackets(&tokens);

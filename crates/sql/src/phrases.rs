@@ -1,6 +1,6 @@
 //! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
 //! `x -> …` for a function of list elements, `FROM t WHERE …` without SELECT, `TABLE t`, `* LIKE 'x%'` for
-//! columns by their names, and a number of rows in parentheses behind FETCH FIRST.
+//! columns by their names, a number of rows in parentheses behind FETCH FIRST, and kinds of FOR UPDATE.
 
 use crate::replaced_tokens::{blank, replace};
 use crate::{frame_exclusion, time_literal};
@@ -51,6 +51,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
         of_intervals,
         of_frames,
         plain_fetch(&mut tokens),
+        plain_locks(&mut tokens),
         whole_tables(&mut tokens),
         named_columns(&mut tokens),
         selects(&mut tokens),
@@ -121,6 +122,55 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
         }
     }
     changed
+}
+
+/// Returns `FOR NO KEY UPDATE` and `FOR KEY SHARE` as `FOR UPDATE` and `FOR SHARE`, since rows are not locked
+/// by their keys, and `FOR UPDATE OF a, b` as two clauses.
+fn plain_locks(tokens: &mut Vec<Token>) -> bool {
+    let mut written = Vec::new();
+    for place in 0..tokens.len() {
+        if !is_word(tokens.get(place), &["FOR"]) {
+            continue;
+        }
+        let no = word_behind(tokens, place, &["NO"]);
+        let key = word_behind(tokens, no.unwrap_or(place), &["KEY"]);
+        let kind = match (no, key) {
+            (Some(_), Some(key)) => word_behind(tokens, key, &["UPDATE"]),
+            (None, Some(key)) => word_behind(tokens, key, &["SHARE"]),
+            (None, None) => word_behind(tokens, place, &["UPDATE", "SHARE"]),
+            (Some(_), None) => None,
+        };
+        let Some(kind) = kind else { continue };
+        let of = word_behind(tokens, kind, &["OF"]);
+        let commas = of.map_or_else(Vec::new, |of| commas_between_names(tokens, of));
+        let clause = [word("FOR"), blank(), tokens[kind].clone(), blank(), word("OF")];
+        let clause = || std::iter::once(blank()).chain(clause.clone()).collect();
+        written.extend(commas.into_iter().map(|comma| (comma..comma + 1, clause())));
+        written.extend([no, key].into_iter().flatten().map(|extra| (extra..extra + 1, vec![blank()])));
+    }
+    replace(tokens, written)
+}
+
+/// Returns the place of the next token behind a place, if it is one of some words.
+fn word_behind(tokens: &[Token], place: usize, words: &[&str]) -> Option<usize> {
+    next(tokens, place).filter(|found| is_word(tokens.get(*found), words))
+}
+
+/// Returns the places of the commas in a list of names behind a place.
+fn commas_between_names(tokens: &[Token], place: usize) -> Vec<usize> {
+    let mut commas = Vec::new();
+    let mut at = next(tokens, place);
+    while let Some(name) = at.filter(|name| matches!(tokens[*name], Token::Word(_))) {
+        at = next(tokens, name).and_then(|end| match tokens[end] {
+            Token::Period => next(tokens, end),
+            Token::Comma => {
+                commas.push(end);
+                next(tokens, end)
+            }
+            _ => None,
+        });
+    }
+    commas
 }
 
 /// Returns `TABLE t` as `SELECT * FROM t`, which it means (ISO/IEC 9075-2, 7.17).
@@ -579,6 +629,25 @@ mod tests {
         assert_eq!(found.iter().filter(|&token| is_word(Some(token), &["ORDER"])).count(), 25_000);
         for text in ["1 as from, ", "row exclude ties ) "] {
             assert!(known(&tokens_of(&format!("select [{}1]", text.repeat(100_000)))).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn kinds_of_locks_are_those_that_are_known() {
+        let plain = |text: &str| text.split_whitespace().collect::<String>();
+        for (text, shown) in [
+            ("from t for no key update", "from t for update"),
+            ("from t for key share skip locked", "from t for share skip locked"),
+            (
+                "from t, s.u for no key update of t, u nowait",
+                "from t, s.u for update of t FOR update OF u nowait",
+            ),
+        ] {
+            let found: String = known(&tokens_of(text)).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(plain(&found), plain(shown), "{found}");
+        }
+        for text in ["from t for update of t nowait", "select 1 for no reason"] {
+            assert!(known(&tokens_of(text)).is_none(), "{text}");
         }
     }
 

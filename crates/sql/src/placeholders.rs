@@ -1,10 +1,9 @@
 //! The `?` of a statement, which get numbers before the parser reads them.
 
 use crate::kind::Kind;
-use crate::tokenized::tokens_as_written;
+use crate::lexer::{Token, TokenKind, tokens};
 use hypostyle_error::wrong_parameters;
 use hypostyle_types::Result;
-use sqlparser::tokenizer::Token;
 use std::borrow::Cow;
 
 /// Gives every `?` its number, for as many values as are given by position. Without values by position
@@ -13,25 +12,32 @@ use std::borrow::Cow;
 /// # Errors
 /// `InvalidInput` when there are more or fewer values than `?`.
 pub fn numbered(sql: &str, given: Option<usize>) -> Result<Cow<'_, str>> {
-    if given.is_none() && !Kind::of(sql).prepares() {
+    if !sql.contains('?') || given.is_none() && !Kind::of(sql).prepares() {
         return Ok(sql.into());
     }
-    let is_mark = |token: &Token| matches!(token, Token::Placeholder(mark) if mark == "?");
-    let tokens = tokens_as_written(sql)?;
-    if !tokens.iter().any(is_mark) {
-        return Ok(sql.into());
-    }
-    let mut number = 0;
+    // `?1` is a name.
+    let is_mark = |token: &Token<'_>| {
+        let is_alone = !sql[token.end()..].starts_with(char::is_numeric);
+        token.kind == TokenKind::Parameter && token.text == "?" && is_alone
+    };
+    let (mut number, mut copied) = (0, 0);
     let mut text = String::with_capacity(sql.len() + 8);
-    for token in tokens {
-        match is_mark(&token) {
-            true => {
-                number += 1;
-                text.push_str(&format!("${number}"));
-            }
-            false => text.push_str(&token.to_string()),
+    for token in tokens(sql) {
+        // The parser is to refuse what has no end.
+        if token.is_open {
+            return Ok(sql.into());
+        }
+        if is_mark(&token) {
+            number += 1;
+            text.push_str(&sql[copied..token.start]);
+            text.push_str(&format!("${number}"));
+            copied = token.end();
         }
     }
+    if number == 0 {
+        return Ok(sql.into());
+    }
+    text.push_str(&sql[copied..]);
     match given.filter(|given| *given != number) {
         Some(given) => Err(wrong_parameters("the statement", number, given)),
         None => Ok(text.into()),
@@ -49,6 +55,8 @@ mod tests {
         assert_eq!(of("SELECT ?", None), "SELECT ?");
         assert_eq!(of("-- c\nPREPARE q AS SELECT ? + ?", None), "-- c\nPREPARE q AS SELECT $1 + $2");
         assert_eq!(of("SELECT $1", Some(1)), "SELECT $1");
+        assert_eq!(of("SELECT ?1, E'\\'?', \"?\", $$ ? $$", Some(1)), "SELECT ?1, E'\\'?', \"?\", $$ ? $$");
+        assert_eq!(of("SELECT ?, 'without an end", Some(7)), "SELECT ?, 'without an end");
         assert!(numbered("SELECT ?, ?", Some(1)).is_err());
     }
 }

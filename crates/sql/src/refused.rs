@@ -3,6 +3,7 @@
 
 use crate::identifier::fold;
 use crate::names::width;
+use crate::phrases::{before, is_word, next};
 use crate::plain::alias_of;
 use crate::walk::{Part, checked, done, walk};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -11,6 +12,7 @@ use sqlparser::ast::{
     JoinOperator, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, SetOperator,
     SetQuantifier, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, Visitor,
 };
+use sqlparser::tokenizer::Token;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
@@ -54,6 +56,48 @@ const AGGREGATES: [&str; 22] = [
 /// recursive queries that they cannot have.
 pub fn check(part: &impl Part) -> Result<()> {
     checked(walk(part, &mut Forms))
+}
+
+/// Looks for what the parser reads a part of, and nothing plans.
+///
+/// # Errors
+/// `Unsupported` that says what there is instead.
+pub fn check_tokens(tokens: &[Token]) -> Result<()> {
+    let is_call = |place: usize| {
+        is_word(tokens.get(place), &["JSON_TABLE"])
+            && next(tokens, place).is_some_and(|open| tokens[open] == Token::LParen)
+            // A table may be called so where it is made, written to and referred to.
+            && before(tokens, place).is_some_and(|word| {
+                tokens[word] == Token::Comma || is_word(tokens.get(word), &["FROM", "JOIN", "LATERAL"])
+            })
+    };
+    if (0..tokens.len()).any(|place| is_positional_join(tokens, place)) {
+        return Err(Error::unsupported(
+            "POSITIONAL JOIN is not supported: number the rows of both sides, row_number() OVER (ORDER BY …) AS n, and \
+             write FULL JOIN … USING (n)",
+        ));
+    }
+    match (0..tokens.len()).any(is_call) {
+        false => Ok(()),
+        true => Err(Error::unsupported(
+            "JSON_TABLE is not supported: json_array_elements(doc) gives a row for each element, and e ->> 'a' or \
+             json_extract_string(e, '$.a') a member, as in SELECT CAST(e ->> 'a' AS INTEGER) AS a FROM \
+             (SELECT json_array_elements(doc) AS e FROM t) AS x",
+        )),
+    }
+}
+
+/// Says whether the word at a place is POSITIONAL before JOIN, and neither a relation nor an alias behind AS.
+fn is_positional_join(tokens: &[Token], place: usize) -> bool {
+    is_word(tokens.get(place), &["POSITIONAL"])
+        && next(tokens, place).is_some_and(|join| is_word(tokens.get(join), &["JOIN"]))
+        && before(tokens, place).is_some_and(|relation| match &tokens[relation] {
+            Token::RParen => true,
+            word @ Token::Word(_) => {
+                !is_word(Some(word), &["AS", "FROM", "JOIN", "LATERAL", "USING", "UPDATE"])
+            }
+            _ => false,
+        })
 }
 
 struct Forms;
@@ -414,6 +458,13 @@ mod tests {
             ("SELECT * FROM (a JOIN b) CROSS JOIN c", "42601"),
             ("SELECT (SELECT 1 FROM a FULL JOIN b)", "42601"),
             ("SELECT * FROM a POSITIONAL JOIN b", "0A000"),
+            ("SELECT * FROM a AS x POSITIONAL JOIN b AS y", "0A000"),
+            ("SELECT * FROM (SELECT 1) AS a(x) positional join b", "0A000"),
+            ("SELECT * FROM JSON_TABLE('[1]', '$[*]' COLUMNS (a INT PATH '$'))", "0A000"),
+            (
+                "SELECT x.* FROM t, json_table (j, '$' COLUMNS (NESTED PATH '$.b[*]' COLUMNS (b INT PATH '$'))) AS x",
+                "0A000",
+            ),
             ("SELECT count(1, 2)", "42883"),
             ("SELECT trim('a', 'b', 'c')", "42883"),
             ("SELECT array(SELECT 1, 2)", "42601"),
@@ -470,7 +521,12 @@ mod tests {
             "SELECT a, sum(a) OVER (ORDER BY 'a'), string_agg(a, '' ORDER BY 'b') FROM t ORDER BY 1, NULL, a || 'b'",
             "SELECT (1, 2) IN (SELECT * FROM t), (1, 2) IN (SELECT 1, 2), (1, 2) = (SELECT 1, 2)",
             "SELECT * FROM a, b JOIN c USING (x)",
+            "SELECT json_table FROM t",
+            "CREATE TABLE json_table (a INTEGER)",
+            "INSERT INTO json_table (a) VALUES (1)",
             "SELECT * FROM a positional, b",
+            "SELECT * FROM positional JOIN b ON true",
+            "SELECT * FROM a, positional JOIN b ON true",
             "SELECT * FROM a AS positional JOIN b ON true",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t WHERE x < 3) SELECT * FROM t LIMIT 1",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT 2 LIMIT 1) SELECT * FROM t",

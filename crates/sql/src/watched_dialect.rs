@@ -269,6 +269,9 @@ impl Dialect for Watched {
         if glob(parser).is_some() {
             return Some(Ok(operators::RANGE));
         }
+        if is_power(parser) {
+            return Some(Ok(operators::POWER));
+        }
         operators::of_token(&parser.peek_token_ref().token).map(Ok)
     }
 
@@ -430,6 +433,11 @@ fn like_glob(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<
     }))
 }
 
+/// Says whether DuckDB's `**` is next, which is `^`.
+fn is_power(parser: &Parser) -> bool {
+    (0..2).all(|place| parser.peek_nth_token_ref(place).token == Token::Mul)
+}
+
 /// Reads operators behind an operand that not all dialects know, or of which the parser takes too
 /// much for the right side; `None` where another stands.
 fn between(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
@@ -441,6 +449,14 @@ fn between(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Ex
             Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
                 left: boxed(),
                 op: BinaryOperator::PGBitwiseXor,
+                right: Box::new(right),
+            }))
+        }
+        Token::Mul if is_power(parser) => {
+            (0..2).for_each(|_| parser.advance_token());
+            Some(parser.parse_subexpr(precedence).map(|right| Expr::BinaryOp {
+                left: boxed(),
+                op: BinaryOperator::PGExp,
                 right: Box::new(right),
             }))
         }

@@ -86,6 +86,8 @@ test_that("functions give what they give in memory", {
     ) %>% filter(!is.na(carrier)) %>% arrange(id)
   }
   expect_equal(as.data.frame(collect(change(tbl(con, "flights")))), change(data), tolerance = 1e-12, ignore_attr = TRUE)
+  counted <- function(f) group_by(f, far) %>% summarise(one = n_distinct(carrier, na.rm = TRUE), two = n_distinct(carrier, seats), .groups = "drop") %>% arrange(far)
+  expect_equal(as.data.frame(collect(counted(tbl(con, "flights")))), as.data.frame(counted(data)))
   groups <- function(f) {
     group_by(f, far) %>%
       summarise(m = median(delay, na.rm = TRUE), v = var(delay, na.rm = TRUE), d = sd(delay, na.rm = TRUE), .groups = "drop") %>%
@@ -99,6 +101,108 @@ test_that("functions give what they give in memory", {
   expect_equal(times$y, as.integer(format(data$day, "%Y")))
   expect_equal(times$m, as.integer(format(data$day, "%m")))
   expect_equal(times$d, as.integer(format(data$day, "%d")))
+})
+
+test_that("functions of texts and times give what they give in memory", {
+  skip_if_not_installed("dbplyr")
+  skip_if_not_installed("lubridate")
+  suppressPackageStartupMessages(library(dplyr, warn.conflicts = FALSE))
+  con <- local_connection(bigint = "numeric")
+  data <- data.frame(
+    id = 1:4, s = c("a.b+c", "Ab 12 c3", NA, "'x{y}"), b = c(TRUE, FALSE, NA, TRUE),
+    day = as.Date(c("2023-12-31", "2024-02-29", NA, "2024-10-01")),
+    at = as.POSIXct(c("2023-12-31 23:59:59.25", "2024-02-29 12:00:00", NA, "2024-10-01 00:07:30.5"), tz = "UTC")
+  )
+  dbWriteTable(con, "data", data)
+  value <- function(code) {
+    code <- rlang::enquo(code)
+    pull(collect(mutate(arrange(tbl(con, "data"), id), z = !!code)), z)
+  }
+  expect_identical(value(xor(b, id > 1L)), xor(data$b, data$id > 1L))
+  expect_identical(value(near(id, 2)), near(data$id, 2))
+  expect_identical(value(startsWith(s, "a")), startsWith(data$s, "a"))
+  expect_identical(value(endsWith(s, "c")), endsWith(data$s, "c"))
+  expect_identical(value(substring(s, 2)), substring(data$s, 2))
+  expect_identical(value(substring(s, 0, 3)), substring(data$s, 0, 3))
+  expect_identical(value(substring(s, id, id + 1L)), substring(data$s, data$id, data$id + 1L))
+  # What the package stringr has.
+  expect_identical(value(str_detect(s, fixed("b+"))), c(TRUE, FALSE, NA, FALSE))
+  expect_identical(value(str_detect(s, regex("^AB", ignore_case = TRUE))), c(FALSE, TRUE, NA, FALSE))
+  expect_identical(value(str_starts(s, "[aA]")), c(TRUE, TRUE, NA, FALSE))
+  expect_identical(value(str_ends(s, "[0-9}]", negate = TRUE)), c(TRUE, FALSE, NA, FALSE))
+  expect_identical(value(str_count(s, "[0-9]")), c(0L, 3L, NA, 0L))
+  expect_identical(value(str_extract(s, "b.([0-9])")), c(NA, "b 1", NA, NA))
+  expect_identical(value(str_pad(s, 6, "right", "*")), c("a.b+c*", "Ab 12 c3", NA, "'x{y}*"))
+  expect_identical(value(str_dup(s, 2)), c("a.b+ca.b+c", "Ab 12 c3Ab 12 c3", NA, "'x{y}'x{y}"))
+  expect_identical(value(str_c(s, id, sep = "-")), c("a.b+c-1", "Ab 12 c3-2", NA, "'x{y}-4"))
+  # Braces in a text are no places of the translation.
+  expect_identical(value(str_replace(s, fixed("x{y}"), "{string}")), c("a.b+c", "Ab 12 c3", NA, "'{string}"))
+  expect_identical(value(gsub("[{]y", "{pattern}", s)), c("a.b+c", "Ab 12 c3", NA, "'x{pattern}}"))
+  for (name in c("second", "semester", "qday", "am", "pm")) {
+    fun <- getExportedValue("lubridate", name)
+    expect_equal(value((!!as.name(name))(at)), fun(data$at), info = name)
+  }
+  expect_identical(value(format(at, "%H:%M:%S")), format(data$at, "%H:%M:%S"))
+  expect_identical(value(format(id)), as.character(data$id))
+  for (unit in c("15 minutes", "6 hours", "week", "day", "30 seconds")) {
+    expect_equal(as.double(value(floor_date(at, !!unit))), as.double(lubridate::floor_date(data$at, unit)), info = unit)
+  }
+  expect_equal(as.double(value(floor_date(at, "week", week_start = 1))), as.double(lubridate::floor_date(data$at, "week", week_start = 1)))
+  expect_error(value(floor_date(at, "7 minutes")), "7 minutes")
+  expect_identical(format(value(day %m+% months(4))), c("2024-04-30", "2024-06-29", NA, "2025-02-01"))
+  expect_identical(format(value(day - days(id))), c("2023-12-30", "2024-02-27", NA, "2024-09-27"))
+  at <- data$at[4]
+  expect_identical(value(at == !!at), c(FALSE, FALSE, NA, TRUE))
+  expect_identical(value(at > as.POSIXct("2024-02-29 12:00:00", tz = "UTC")), c(FALSE, FALSE, NA, TRUE))
+  expect_identical(value(day == as.Date("29/02/2024", format = "%d/%m/%Y")), c(FALSE, TRUE, NA, FALSE))
+})
+
+test_that("functions of rows before and behind give what they give in memory", {
+  skip_if_not_installed("dbplyr")
+  suppressPackageStartupMessages(library(dplyr, warn.conflicts = FALSE))
+  con <- local_connection(bigint = "numeric")
+  data <- flights()[1:50, ]
+  dbWriteTable(con, "data", data)
+  data$delay[c(3, 9, 20)] <- NA
+  dbWriteTable(con, "data", data, overwrite = TRUE)
+  change <- function(f) {
+    mutate(f,
+      a = nth(seats, 2L), b = cumall(id < 20L), c = cumany(seats > 280L), d = first(id), e = last(id),
+      f = min_rank(desc(delay)), g = dense_rank(desc(seats)), h = percent_rank(desc(delay)), i = row_number(desc(id)), j = min_rank(delay)
+    )
+  }
+  ours <- dbplyr::window_order(group_by(tbl(con, "data"), far), id) %>% change() %>% collect() %>% arrange(id)
+  memory <- change(group_by(data, far)) %>% arrange(id)
+  expect_equal(as.data.frame(ours), as.data.frame(memory))
+})
+
+test_that("NA is the last of an order", {
+  skip_if_not_installed("dbplyr")
+  suppressPackageStartupMessages(library(dplyr, warn.conflicts = FALSE))
+  con <- local_connection()
+  data <- data.frame(id = 1:6, g = c("a", "a", "a", "b", "b", "b"), x = c(1.5, NA, 3, NA, 4, 4))
+  dbWriteTable(con, "data", data)
+  remote <- tbl(con, "data")
+  same <- function(f) expect_identical(as.data.frame(collect(f(remote)))$id, as.data.frame(f(data))$id)
+  same(function(f) arrange(f, desc(x), id))
+  same(function(f) arrange(f, x, id))
+  same(function(f) arrange(f, desc(g), desc(x), desc(id)))
+  same(function(f) slice_max(f, x, n = 1) %>% arrange(id))
+  same(function(f) group_by(f, g) %>% slice_max(x, n = 2, with_ties = FALSE) %>% ungroup() %>% arrange(id))
+  same(function(f) slice_min(f, x, n = 2) %>% arrange(id))
+  same(function(f) group_by(f, g) %>% filter(min_rank(desc(x)) == 1L) %>% ungroup() %>% arrange(id))
+})
+
+test_that("rows are given inline", {
+  skip_if_not_installed("dbplyr")
+  skip_if_not(exists("copy_inline", asNamespace("dbplyr")))
+  suppressPackageStartupMessages(library(dplyr, warn.conflicts = FALSE))
+  con <- local_connection()
+  rows <- data.frame(
+    a = c(1L, NA), b = c("x'y", NA), c = as.Date(c("2024-01-01", NA)), d = c(TRUE, NA), e = c(1.5, NaN)
+  )
+  expect_identical(as.data.frame(collect(dbplyr::copy_inline(con, rows))), rows)
+  expect_identical(as.data.frame(collect(dbplyr::copy_inline(con, rows[0, ]))), rows[0, ])
 })
 
 test_that("tables are copied, computed and explained", {

@@ -153,6 +153,28 @@ for_each_transfer("a statement is interrupted, and the connection stays", functi
   dbClearResult(result)
 })
 
+for_each_transfer("NA alone is appended to any column, and differences of time beyond a day are intervals", function(con) {
+  dbExecute(con, "CREATE TABLE nothing (a INTEGER, d DATE, s TEXT, t TIME, i INTERVAL, l DOUBLE PRECISION[], n NUMERIC)")
+  frame <- data.frame(a = NA, d = NA, s = NA, t = NA, i = NA, l = NA, n = NA)
+  expect_identical(dbAppendTable(con, "nothing", frame), 1)
+  frame$l <- list(NULL)
+  expect_identical(dbAppendTable(con, "nothing", frame), 1)
+  expect_identical(dbExecute(con, "INSERT INTO nothing (d, l) VALUES (?, ?)", list(c(NA, NA), c(NA, NA))), 2)
+  expect_true(all(is.na(query(con, "SELECT a, d, s, t, i, n FROM nothing"))))
+  times <- data.frame(a = as.difftime(c(0, 36, NA, -1), units = "hours"), b = as.difftime(1:4, units = "mins"))
+  expect_identical(unname(dbDataType(con, times)), c("INTERVAL", "TIME"))
+  dbWriteTable(con, "times", times)
+  # Those of a day are intervals where the column is one.
+  dbAppendTable(con, "times", data.frame(a = as.difftime(5, units = "secs")))
+  read <- dbReadTable(con, "times")
+  expect_identical(read$a, c("00:00:00", "36:00:00", NA, "-01:00:00", "00:00:05"))
+  expect_identical(as.double(read$b, units = "secs"), c(60, 120, 180, 240, NA))
+  expect_error(dbAppendTable(con, "times", data.frame(b = as.difftime(-1, units = "secs"))), class = "hypostyle_error")
+  expect_identical(query(con, "SELECT ? AS a", list(c("x", NA)))$a, c("x", NA))
+  at <- as.POSIXct(1700000000.3, origin = "1970-01-01", tz = "UTC")
+  expect_true(query(con, paste("SELECT", dbQuoteLiteral(con, at), "= ? AS same"), list(at))$same)
+})
+
 for_each_transfer("data frames of the program are no tables", function(con) {
   frame <- data.frame(a = 1)
   expect_error(query(con, "SELECT * FROM frame"), class = "hypostyle_error_42P01")

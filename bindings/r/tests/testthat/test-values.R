@@ -211,12 +211,69 @@ test_that("lists of dates and 64-bit integers keep their class behind NULL, noth
   expect_identical(query(con, "SELECT d[1] AS d FROM t ORDER BY k, d NULLS FIRST")$d, c(rep(no_day, 4), rep(day, 4)))
 })
 
+test_that("integers of lists that doubles round are told", {
+  con <- local_connection()
+  for (value in c("[9007199254740993]", "{'a': -9007199254740993}", "map(['k'], [18446744073709551615::UBIGINT])")) {
+    expect_warning(query(con, paste("SELECT", value, "AS l, 1 AS i")), "\"l\".*doubles round")
+  }
+  expect_warning(rows <- query(con, "SELECT [9007199254740992, NULL, -5] AS l"), NA)
+  expect_identical(rows$l[[1]], c(9007199254740992, NA, -5))
+})
+
 test_that("a list with the class of bytes is what is in it", {
   con <- local_connection()
   frame <- data.frame(k = 1:2)
   frame$b <- structure(list("x", "y"), class = "blob")
   dbWriteTable(con, "t", frame)
   expect_identical(query(con, "SELECT b[1] AS b FROM t ORDER BY k")$b, c("x", "y"))
+})
+
+test_that("NA alone and NULL alone are appended to any column", {
+  con <- local_connection()
+  types <- c(
+    "BOOLEAN", "INTEGER", "BIGINT", "DOUBLE", "DECIMAL(9,2)", "VARCHAR", "DATE", "TIMESTAMPTZ", "TIME", "DURATION",
+    "INTERVAL", "BLOB", "UUID", "JSON", "DOUBLE[]", "INTEGER[2]"
+  )
+  names(types) <- paste0("c", seq_along(types))
+  dbCreateTable(con, "t", types)
+  frame <- as.data.frame(as.list(rep(NA, length(types))), col.names = names(types))
+  expect_identical(dbAppendTable(con, "t", frame[c(1, 1), ]), 2)
+  for (i in seq_along(types)) frame[[i]] <- list(NULL)
+  expect_identical(dbAppendTable(con, "t", frame), 1)
+  # An empty list has no type, either.
+  frame <- data.frame(c1 = TRUE)
+  frame$c15 <- list(NULL)
+  expect_identical(dbAppendTable(con, "t", frame), 1)
+  expect_identical(dbExecute(con, "INSERT INTO t (c7, c10) VALUES (?, ?)", list(c(NA, NA), c(NA, NA))), 2)
+  counted <- query(con, paste("SELECT", paste0("count(", names(types), ")::INTEGER AS ", names(types), collapse = ", "), "FROM t"))
+  expect_identical(unlist(counted, use.names = FALSE), c(1L, rep(0L, length(types) - 1L)))
+})
+
+test_that("differences of time beyond a day are durations", {
+  con <- local_connection()
+  frame <- data.frame(a = as.difftime(c(0, 36, NA), units = "hours"), b = as.difftime(c(-5, 0, 5), units = "secs"))
+  frame$c <- as.difftime(c(0, NA, 86399), units = "secs")
+  expect_identical(unname(dbDataType(con, frame)), c("DURATION", "DURATION", "TIME"))
+  dbWriteTable(con, "t", frame)
+  # Those of a day are durations where the column is one.
+  dbAppendTable(con, "t", data.frame(a = as.difftime(1, units = "mins"), c = as.difftime(1, units = "mins")))
+  read <- dbReadTable(con, "t")
+  expect_identical(as.double(read$a, units = "secs"), c(0, 129600, NA, 60))
+  expect_identical(as.double(read$b, units = "secs"), c(-5, 0, 5, NA))
+  expect_identical(as.double(read$c, units = "secs"), c(0, NA, 86399, 60))
+  expect_identical(class(read$a), "difftime")
+  expect_s3_class(read$c, "hms")
+  expect_error(dbAppendTable(con, "t", data.frame(c = as.difftime(-1, units = "secs"))), "\"c\"")
+  expect_identical(as.double(query(con, "SELECT max(a) AS a FROM frame")$a, units = "secs"), 129600)
+  expect_identical(as.double(query(con, "SELECT ? AS a", list(as.difftime(2, units = "days")))$a, units = "secs"), 172800)
+})
+
+test_that("only data frames are written, of whatever further class", {
+  con <- local_connection()
+  dbWriteTable(con, "t", structure(data.frame(a = 1), class = c("special", "data.frame")))
+  expect_identical(dbReadTable(con, "t"), data.frame(a = 1))
+  for (value in list(NULL, 1, list(a = 1), matrix(1))) expect_error(dbWriteTable(con, "u", value), "data frame")
+  expect_false(dbExistsTable(con, "u"))
 })
 
 test_that("zero rows, zero columns and many columns work", {

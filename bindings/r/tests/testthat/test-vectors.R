@@ -53,6 +53,47 @@ test_that("numbers of a stored table are mapped, with and without a header of R 
   expect_identical(frame$c300[9000], 9299)
 })
 
+# Runs lines of R in a process of its own; returns what it prints. `before` are commands of the shell.
+run_script <- function(lines, before = "") {
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(lines, script)
+  command <- paste(before, shQuote(file.path(R.home("bin"), "Rscript")), shQuote(script))
+  suppressWarnings(system2("sh", c("-c", shQuote(command)), stdout = TRUE, stderr = TRUE))
+}
+
+test_that("an address space that is used up ends no process", {
+  skip_on_os(c("mac", "windows"))
+  directory <- tempfile(fileext = ".hypo")
+  con <- dbConnect(hypostyle(), directory)
+  dbExecute(con, "CREATE TABLE t AS SELECT i::DOUBLE AS a, 'text ' || i AS s FROM range(1000000) AS r (i)")
+  dbDisconnect(con)
+  told <- run_script(c(
+    "library(hypostyle)", paste0("con <- dbConnect(hypostyle(), ", deparse(directory), ", memory_limit = '200MB', threads = 1)"),
+    "kept <- list()",
+    "told <- tryCatch({ for (i in 1:1000) kept[[i]] <- dbReadTable(con, 't'); 'all' }, hypostyle_error = function(e) 'refused')",
+    "kept <- NULL", "invisible(gc())",
+    "cat(told, format(sum(dbReadTable(con, 't')$a), scientific = FALSE), '\n')"
+  ), "ulimit -v 2500000 && exec")
+  expect_identical(utils::tail(told, 1L), "refused 499999500000 ")
+})
+
+test_that("a killed process loses nothing that was acknowledged", {
+  skip_on_os("windows")
+  directory <- tempfile(fileext = ".hypo")
+  told <- run_script(c(
+    "library(hypostyle)", paste0("con <- dbConnect(hypostyle(), ", deparse(directory), ")"),
+    "dbWriteTable(con, 't', data.frame(a = 1:100000))", "invisible(dbExecute(con, 'DELETE FROM t WHERE a <= 10'))",
+    "frame <- dbReadTable(con, 't')", "frame$a[] <- 0L",
+    "dbBegin(con)", "invisible(dbAppendTable(con, 't', data.frame(a = 1:5)))", "cat('written\\n')",
+    "tools::pskill(Sys.getpid(), tools::SIGKILL)", "Sys.sleep(60)"
+  ))
+  expect_true("written" %in% told)
+  con <- dbConnect(hypostyle(), directory)
+  expect_identical(dbReadTable(con, "t")$a, 11:100000)
+  dbDisconnect(con)
+})
+
 test_that("writing into a vector never changes the database", {
   directory <- tempfile(fileext = ".hypo")
   for (dbname in c(":memory:", directory)) {

@@ -211,8 +211,10 @@ pub mod example {
         let codes =
             Int8Array::new(ScalarBuffer::from(vec![0, -1]), Some(NullBuffer::from(vec![true, false])));
         add("dictionary", Arc::new(DictionaryArray::new(codes, heap)), "low", "\"low\"");
-        add("blob", Arc::new(LargeBinaryArray::from(vec![Some(&[0_u8, 255][..]), None])), "00ff", "\"00ff\"");
-        add("blob_view", Arc::new(BinaryViewArray::from(vec![Some(&[1_u8][..]), None])), "01", "\"01\"");
+        let blob = Arc::new(LargeBinaryArray::from(vec![Some(&[0_u8, 255][..]), None]));
+        add("blob", blob, "\\x00ff", "\"\\\\x00ff\"");
+        let view = Arc::new(BinaryViewArray::from(vec![Some(&[1_u8][..]), None]));
+        add("blob_view", view, "\\x01", "\"\\\\x01\"");
         add("null", Arc::new(NullArray::new(2)), "NULL", "null");
 
         let item = Arc::new(Field::new("item", DataType::Int32, true));

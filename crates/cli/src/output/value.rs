@@ -85,6 +85,14 @@ fn text_writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<WriteValue<
             let array = array.as_fixed_size_binary();
             Ok(Box::new(move |row, out| write_uuid(array.value(row), out)))
         }
+        // As PostgreSQL and `to_json` write bytes.
+        data_type if data_type.is_binary() => {
+            let digits = formatted(array, &SQL_STYLE)?;
+            Ok(Box::new(move |row, out| {
+                out.push_str("\\x");
+                digits(row, out)
+            }))
+        }
         DataType::Interval(_) | DataType::Duration(_) => {
             let texts = hypostyle::interval_texts(array)?;
             Ok(Box::new(move |row, out| push(out, texts.value(row))))
@@ -125,7 +133,8 @@ fn json_writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<WriteValue<
         data_type if data_type.is_numeric() || *data_type == DataType::Boolean => {
             formatted(array, &JSON_STYLE)
         }
-        DataType::FixedSizeBinary(_) | DataType::Interval(_) => quoted(text_writer(field, array)?),
+        DataType::Interval(_) => quoted(text_writer(field, array)?),
+        data_type if data_type.is_binary() => quoted(text_writer(field, array)?),
         _ => quoted(formatted(array, &JSON_STYLE)?),
     }
 }

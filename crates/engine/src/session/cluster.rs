@@ -12,7 +12,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use hypostyle_catalog::scope::{Name, OWN_DATABASE};
-use hypostyle_cluster::change::{self, Changes, Looked, Rows, Seen};
+use hypostyle_cluster::change::{self, Changes, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
 use hypostyle_cluster::message::{self, StageTask, Task, TaskRows};
 use hypostyle_cluster::node::{Host, Node, References, SCHEMA as NODE_SCHEMA};
@@ -324,23 +324,6 @@ impl Session {
         self.scope.note_deleted(&BTreeMap::new());
     }
 
-    /// Returns the places of the rows of a table of the cluster that the open transaction deletes.
-    pub(crate) fn deleted_of(&self, table: TableId) -> RoaringTreemap {
-        self.run.lock().cluster.deleted.get(&table).cloned().unwrap_or_default()
-    }
-
-    /// Notes that a statement has looked at the published rows of a table of the cluster: whether one has a
-    /// key of new ones, or whether all of them fit. None may be added until the statement is published.
-    pub(crate) fn note_free_keys(&self, table: TableId) {
-        self.run.lock().cluster.free_keys.insert(table);
-    }
-
-    /// Notes that a statement which changes a table of the cluster has looked into another one for a foreign
-    /// key. What it has found there may not change until the statement is published.
-    pub(crate) fn note_looked(&self, table: TableId, looked: Looked) {
-        self.run.lock().cluster.looked.insert((table, looked));
-    }
-
     /// Says whether the running statement, which the client has named, was published before: then its rows
     /// are there, and it changes nothing. A statement of a transaction is not published by its own name.
     pub(crate) fn is_sent_again(&self, table: TableId) -> bool {
@@ -425,13 +408,6 @@ impl Session {
         .map(|()| DONE)
     }
 
-    /// Deletes rows of a table of the cluster when the statement is published, by their places.
-    pub(crate) fn delete_in_cluster(&self, table: TableId, places: RoaringTreemap) {
-        if !places.is_empty() {
-            *self.run.lock().cluster.deleted.entry(table).or_default() |= places;
-        }
-    }
-
     /// Deletes all rows of a table of the cluster, and returns their number.
     ///
     /// # Errors
@@ -445,8 +421,8 @@ impl Session {
         for (id, fragment) in table.numbered() {
             places.insert_range(change::all_of(id.number, fragment.rows));
         }
-        let mut count = places.len() - self.deleted_of(table.id).len();
-        self.delete_in_cluster(table.id, places);
+        let mut count = places.len() - self.run.lock().cluster.deleted_of(table.id).len();
+        self.run.lock().cluster.delete(table.id, places);
         let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
         if own > 0 {
             let mut all = RoaringTreemap::new();

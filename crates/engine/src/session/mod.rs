@@ -58,7 +58,7 @@ use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
 use plan_cache::Plans;
 use run::Run;
-use statement_cache::Remembered;
+use statement_cache::{LastRead, Remembered};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -80,6 +80,7 @@ pub struct Session {
     pub(crate) sequences: Arc<Sequences>,
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
+    pub(crate) last_read: Mutex<Option<LastRead>>,
     pub(crate) plans: Arc<Mutex<Plans>>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) attempt: Mutex<Option<Attempt>>,
@@ -173,6 +174,7 @@ impl Session {
             counters,
             sequences,
             remembered: Mutex::default(),
+            last_read: Mutex::default(),
             plans: Arc::default(),
             prepared: Mutex::default(),
             attempt: Mutex::default(),

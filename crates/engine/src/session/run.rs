@@ -50,6 +50,32 @@ pub(crate) struct ClusterChanges {
     pub has_looked: bool,
 }
 
+impl ClusterChanges {
+    /// Deletes rows of a table, by their places.
+    pub fn delete(&mut self, table: TableId, places: RoaringTreemap) {
+        if !places.is_empty() {
+            *self.deleted.entry(table).or_default() |= places;
+        }
+    }
+
+    /// Returns the places of the rows of a table that are deleted.
+    pub fn deleted_of(&self, table: TableId) -> RoaringTreemap {
+        self.deleted.get(&table).cloned().unwrap_or_default()
+    }
+
+    /// Notes that the published rows of a table were looked at: whether one has a key of new ones, or whether
+    /// all of them fit. None may be added until the statement is published.
+    pub fn note_free_keys(&mut self, table: TableId) {
+        self.free_keys.insert(table);
+    }
+
+    /// Notes that a statement which changes a table has looked into another one for a foreign key. What it
+    /// has found there may not change until the statement is published.
+    pub fn note_looked(&mut self, table: TableId, looked: Looked) {
+        self.looked.insert((table, looked));
+    }
+}
+
 impl Default for Run {
     fn default() -> Self {
         Self {
@@ -138,6 +164,17 @@ mod tests {
         assert_eq!((run.text(), run.repeated_name()), (Some("SELECT 2"), None));
         assert!(run.origins.is_empty() && !run.may_read(Epoch(3)));
         assert!(run.cluster.deleted.is_empty() && run.cluster.free_keys.is_empty());
+    }
+
+    #[test]
+    fn rows_of_a_table_are_deleted_together() {
+        let mut changes = ClusterChanges::default();
+        changes.delete(TableId(1), RoaringTreemap::new());
+        assert!(changes.deleted.is_empty());
+        changes.delete(TableId(1), RoaringTreemap::from_iter([3_u64, 5]));
+        changes.delete(TableId(1), RoaringTreemap::from_iter([5_u64, 7]));
+        assert_eq!(changes.deleted_of(TableId(1)), RoaringTreemap::from_iter([3_u64, 5, 7]));
+        assert!(changes.deleted_of(TableId(2)).is_empty());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::outcome::Outcome;
 use super::parameters::Parameters;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, Statement, Value};
+use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_sql::plain::only_items;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,6 +20,28 @@ const ALL_BYTES_MAX: usize = 32 << 10;
 
 /// The largest result that is remembered.
 const RESULT_BYTES_MAX: usize = 4096;
+
+/// The text that was read last without being run, and what it is: clients have a text checked and described,
+/// and run it then.
+#[derive(Debug)]
+pub(crate) struct LastRead {
+    sql: String,
+    /// It is that of a session that speaks PostgreSQL's protocol.
+    is_wire: bool,
+    pub statement: SqlStatement,
+}
+
+impl LastRead {
+    /// Returns `None` for a text that is too long to be kept. No values were given for its `?`.
+    pub fn new(sql: &str, is_wire: bool, statement: SqlStatement) -> Option<Self> {
+        (sql.len() <= TEXT_BYTES_MAX).then(|| Self { sql: sql.to_string(), is_wire, statement })
+    }
+
+    /// Says whether a text means this, with so many values for its `?`, which get numbers then.
+    pub fn is(&self, sql: &str, is_wire: bool, given: Option<usize>) -> bool {
+        self.sql == sql && self.is_wire == is_wire && (given.is_none() || !sql.contains('?'))
+    }
+}
 
 /// An INSERT of values that need no planning.
 #[derive(Debug)]
@@ -311,6 +334,31 @@ mod tests {
         }
         let missing = repeated.execute("SELECT $2, $1, $2", &Parameters::Positional(vec![ScalarValue::Null]));
         assert_eq!(missing.err().unwrap().sqlstate(), "07001");
+    }
+
+    #[test]
+    fn a_text_that_is_checked_is_not_read_again() {
+        let engine = EngineOptions { threads: 1, memory_limit: 1 << 28, ..test_options::OPTIONS };
+        let engine = Engine::new(Database::in_memory().unwrap(), engine).unwrap();
+        let session = Session::new(engine, Identity::default()).unwrap();
+        let is_kept = || session.last_read.lock().is_some();
+        let run = |sql: &str| {
+            drop(session.execute(sql, &Parameters::Positional(vec![ScalarValue::from(1i64)])).unwrap());
+        };
+        session.check_syntax("SELECT $1 + 1").unwrap();
+        assert!(is_kept());
+        session.describe_statement("SELECT $1 + 1", &[]).unwrap();
+        assert!(is_kept());
+        run("SELECT $1 + 2");
+        assert!(is_kept());
+        run("SELECT $1 + 1");
+        assert!(!is_kept());
+        // Its parameters have no numbers yet.
+        session.check_syntax("SELECT ? + 1").unwrap();
+        run("SELECT ? + 1");
+        assert!(is_kept());
+        session.describe_statement("SELECT 3", &[]).unwrap();
+        assert!(session.last_read.lock().as_ref().is_some_and(|last| last.is("SELECT 3", false, None)));
     }
 
     #[test]

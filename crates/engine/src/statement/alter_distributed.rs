@@ -7,6 +7,7 @@ use crate::statement::cluster::{additions_of, check_size, constrained, referred}
 use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
 use crate::statement::dialect::{as_statement, cast};
+use crate::statement::given_rows::published_rows;
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
 use hypostyle_expr::time_zone::is_zoned;
@@ -162,7 +163,7 @@ impl Session {
                 old.name, table.name
             )));
         }
-        let rows = self.published(writer, table)?;
+        let rows = published_rows(&self.scope, writer, table, None)?;
         // A value is wanted of each row: nothing else has all of them cast.
         let value = cast(cast(build::column(&old.name), to)?, &LogicalType::Varchar)?;
         self.first_row(build::select(vec![build::item(build::max(value))], vec![rows.factor(None)]))

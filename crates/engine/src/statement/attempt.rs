@@ -1,24 +1,23 @@
 //! A function that tries to insert a row, and gives the row, or tells which key of another row it
-//! violates. There are no functions of PL/pgSQL here: this one, which Sequelize makes for each
-//! `findOrCreate`, calls and drops, is known by how it is written.
+//! violates: the session keeps it, until it is dropped or another one is made.
 
 use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, parse};
+use crate::statement::dialect::{as_statement, extension};
+use crate::statement::given_rows::given_rows;
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::MemTable;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, Value,
+    CreateFunction, DropFunction, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectName, Query, SetExpr, Statement, TableFactor, TableObject,
 };
-use hypostyle_catalog::given::Relation;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::insert_function::InsertFunction;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -30,34 +29,7 @@ const SCHEMA: &str = "pg_temp";
 impl Attempt {
     /// What a CREATE FUNCTION makes, if it is such a function.
     pub(super) fn of(function: &CreateFunction) -> Option<Self> {
-        let arguments: Vec<String> = function
-            .args
-            .iter()
-            .flatten()
-            .map(|argument| argument.name.as_ref().filter(|_| argument.mode == Some(ArgMode::Out)).map(fold))
-            .collect::<Option<_>>()?;
-        let [row, detail] = arguments.try_into().ok()?;
-        let Some(CreateFunctionBody::AsBeforeOptions { body: Expr::Value(body), .. }) =
-            &function.function_body
-        else {
-            return None;
-        };
-        let body = match &body.value {
-            Value::DollarQuotedString(body) => body.value.as_str(),
-            Value::SingleQuotedString(body) => body.as_str(),
-            _ => return None,
-        };
-        let insert = body.trim().strip_prefix("BEGIN ")?;
-        let (insert, behind) = insert.rsplit_once(" RETURNING * INTO ")?;
-        let caught = format!(
-            "{row}; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS {detail} = PG_EXCEPTION_DETAIL; END"
-        );
-        if behind.split_whitespace().ne(caught.split_whitespace()) {
-            return None;
-        }
-        let DfStatement::Statement(insert) = parse(insert).ok()? else { return None };
-        let Statement::Insert(mut insert) = *insert else { return None };
-        insert.returning = Some(vec![build::every_column()]);
+        let InsertFunction { insert, row, detail } = InsertFunction::of(function, extension(false))?;
         Some(Self { name: own_function(&function.name)?, insert, row, detail })
     }
 
@@ -156,9 +128,7 @@ impl Session {
             return Ok(None);
         };
         let row = self.attempted(&attempt)?;
-        let table =
-            MemTable::try_new(row.schema(), vec![vec![row]]).map_err(hypostyle_error::from_datafusion)?;
-        let attempted = self.scope.give(Relation::Rows { role: "attempted", rows: Arc::new(table) });
+        let attempted = given_rows(&self.scope, "attempted", vec![row])?;
         *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
         self.name_columns(query);

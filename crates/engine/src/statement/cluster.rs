@@ -6,7 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, cast, data_type, parse};
+use crate::statement::dialect::{as_statement, cast, parse};
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -25,6 +25,7 @@ use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value, value
 use hypostyle_sql::build;
 use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::type_tree::type_of;
 use hypostyle_storage::{
     Catalog as Definitions, ConstraintRule, DeclaredIndex, Deferral, IndexEntry, NewColumn,
     ReferentialAction, SCHEMA_MAIN, TableEntry, Transaction,
@@ -284,10 +285,12 @@ impl Session {
     fn columns_of_query(&self, query: &Query, parameters: &Parameters) -> Result<Vec<ColumnDef>> {
         let outcome = self.query(as_statement(query.clone()), parameters)?;
         let columns = Session::describe(&outcome)?.into_iter();
-        let column = |(name, of_type, _): (String, LogicalType, bool)| -> Result<ColumnDef> {
-            Ok(ColumnDef { name: build::name(&name), data_type: data_type(&of_type)?, options: Vec::new() })
+        let column = |(name, of_type, _): (String, LogicalType, bool)| ColumnDef {
+            name: build::name(&name),
+            data_type: type_of(&of_type),
+            options: Vec::new(),
         };
-        columns.map(column).collect()
+        Ok(columns.map(column).collect())
     }
 
     /// Returns how a table with these columns is partitioned.

@@ -10,9 +10,9 @@ use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::{given_rows, positions_and, published_rows, rows_from};
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
 use crate::statement::planned_parameters::literal;
-use crate::statement::referential::positions_and;
 use crate::statement::violation::{
     GONE, KEY, NEW, OLD, called, columns_and_places, ends, first_that, first_with_partner, first_without_key,
     has_same_key, is_earlier, is_false, is_not_gone, lost_keys,
@@ -24,7 +24,7 @@ use arrow::util::display::array_value_to_string;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{Expr, Query};
 use hypostyle_catalog::given::{Given, Relation};
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_cluster::change::{Looked, Wanted};
 use hypostyle_error::from_datafusion;
 use hypostyle_expr::cast::texts_of_far_years;
@@ -273,7 +273,7 @@ impl Session {
             _ => self.looks_at_rows(writer, id)?,
         };
         if let Some(of_cluster) = of_cluster {
-            self.check_declared_in_cluster(writer, (id, of_cluster), declared)?;
+            check_declared_in_cluster(&self.scope, writer, (id, of_cluster), declared)?;
         }
         for constraint in declared {
             let Some(table) = writer.catalog().table_by_id(id).cloned() else {
@@ -338,24 +338,8 @@ impl Session {
             ));
         }
         self.check_found(of_cluster)?;
-        self.note_free_keys(of_cluster);
+        self.run.lock().cluster.note_free_keys(of_cluster);
         Ok(Some(of_cluster))
-    }
-
-    /// Checks that a table of the cluster can have constraints.
-    fn check_declared_in_cluster(
-        &self,
-        writer: &Transaction,
-        (id, of_cluster): (TableId, TableId),
-        declared: &[Declared],
-    ) -> Result<()> {
-        let catalog = self.scope.catalog_of_cluster();
-        let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
-        let entry = writer.catalog().table_by_id(id);
-        let (table, entry) =
-            table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
-        let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
-        check_keys(declared, &names, &table.partitioning)
     }
 
     /// Checks that all published rows of a table of the cluster keep a constraint.
@@ -368,7 +352,7 @@ impl Session {
         (table, of_cluster): (&TableEntry, TableId),
         constraint: &ConstraintEntry,
     ) -> Result<()> {
-        let rows = self.published(writer, table)?;
+        let rows = published_rows(&self.scope, writer, table, None)?;
         let columns = match &constraint.rule {
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
@@ -376,9 +360,9 @@ impl Session {
                 let of_other = self.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
                 self.check_found(of_other)?;
                 let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
-                self.note_looked(of_cluster, looked);
+                self.run.lock().cluster.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
-                let keys = self.published(writer, &other)?;
+                let keys = published_rows(&self.scope, writer, &other, None)?;
                 let query = first_without_key(called(&rows, NEW), &ours, called(&keys, KEY), &theirs);
                 let Some(row) = self.first_row(query)? else { return Ok(()) };
                 let rows = NewRows { first: None, of_statement: true, compared: None };
@@ -400,30 +384,8 @@ impl Session {
         Err(broken(constraint, table, "", &shown, "several rows have that key").with_sqlstate("23505"))
     }
 
-    /// Gives queries the published rows of a table of the cluster, with their places.
-    pub(super) fn published(&self, writer: &Transaction, table: &TableEntry) -> Result<Given> {
-        self.published_at(writer, table, None)
-    }
-
-    /// Gives queries the published rows of a table of the cluster at some places: the nodes read no others.
-    fn published_at(
-        &self,
-        writer: &Transaction,
-        table: &TableEntry,
-        places: Option<RoaringTreemap>,
-    ) -> Result<Given> {
-        let table = Name::new(&self.scope.name_of(writer.database())?, &table.schema, &table.name);
-        Ok(self.scope.give(Relation::Published { table, places: places.map(Arc::new) }))
-    }
-
-    /// Gives queries the rows of a table from a position on, with their positions.
-    fn rows_from(&self, database: &str, table: &TableEntry, first: u64) -> Given {
-        let table = Name::new(database, &table.schema, &table.name);
-        self.scope.give(Relation::Positions { table, first })
-    }
-
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
-        let rows = self.rows_from(database, table, 0);
+        let rows = rows_from(&self.scope, database, table, 0);
         let query = first_that(called(&rows, NEW), build::is_null(build::column_of(NEW, column)));
         let Some(row) = self.first_row(query)? else { return Ok(()) };
         let shown = shown(table, &row, |_| true);
@@ -602,7 +564,7 @@ impl Session {
     fn own_rows_from(&self, writer: &Transaction, table: &TableEntry, first: u64) -> Result<Given> {
         let database = self.scope.name_of(writer.database())?;
         if self.cluster_table_of(writer, table.id).is_none() {
-            return Ok(self.rows_from(&database, table, first));
+            return Ok(rows_from(&self.scope, &database, table, first));
         }
         let table = Name::new(&database, &table.schema, &table.name);
         Ok(self.scope.give(Relation::Staged { table, first }))
@@ -620,17 +582,17 @@ impl Session {
     ) -> Result<()> {
         let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
         self.check_found(of_cluster)?;
-        let deleted = self.deleted_of(of_cluster);
+        let deleted = self.run.lock().cluster.deleted_of(of_cluster);
         let seen = self.scope.catalog_of_cluster();
         let there = seen.as_ref().and_then(|seen| seen.table(of_cluster)).map(Table::rows);
         // After TRUNCATE, too, no row is left that has a key; a list of all would be as long as the table.
         if self.is_sent_again(of_cluster) || there == Some(deleted.len()) {
-            self.note_free_keys(of_cluster);
+            self.run.lock().cluster.note_free_keys(of_cluster);
             return Ok(());
         }
         let entry = table.entry();
         let new = self.own_rows_from(writer, entry, first)?;
-        let published = self.published(writer, entry)?;
+        let published = published_rows(&self.scope, writer, entry, None)?;
         let of_key: Vec<(&ColumnEntry, String)> =
             columns_of(entry, key).into_iter().map(|column| (column, column.name.clone())).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
@@ -646,7 +608,7 @@ impl Session {
         let (rows_new, rows_old) = (called(&new, NEW), called(&published, OLD));
         let is_same = has_same_key(NEW, &columns, OLD, &columns);
         let query = first_with_partner(rows_new, rows_old, is_same, conditions);
-        self.note_free_keys(of_cluster);
+        self.run.lock().cluster.note_free_keys(of_cluster);
         match self.first_row(query)? {
             Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
             None => Ok(()),
@@ -656,12 +618,12 @@ impl Session {
     /// Gives queries the places of the rows that the transaction deletes of a table of the cluster, if there
     /// are any.
     fn gone(&self, of_cluster: TableId) -> Result<Option<Given>> {
-        let deleted = self.deleted_of(of_cluster);
+        let deleted = self.run.lock().cluster.deleted_of(of_cluster);
         if deleted.is_empty() {
             return Ok(None);
         }
         let places = UInt64Array::from_iter_values(deleted.iter());
-        self.given_rows("gone", vec![positions_and(places, Vec::new())?]).map(Some)
+        given_rows(&self.scope, "gone", vec![positions_and(places, Vec::new())?]).map(Some)
     }
 
     /// Gives queries the rows of a table of the cluster that meet some conditions, as the transaction sees
@@ -674,7 +636,7 @@ impl Session {
         mut conditions: Vec<Expr>,
     ) -> Result<Visible> {
         let entry = table.entry();
-        let (published, gone) = (self.published(writer, entry)?, self.gone(of_cluster)?);
+        let (published, gone) = (published_rows(&self.scope, writer, entry, None)?, self.gone(of_cluster)?);
         let own = (table.positions() > 0).then(|| self.own_rows_from(writer, entry, 0)).transpose()?;
         let of_own =
             own.as_ref().map(|own| columns_and_places(called(own, OLD), columns, conditions.clone()));
@@ -725,27 +687,6 @@ impl Session {
         }
     }
 
-    /// Says whether rows that a foreign key connects are in fragments of equal numbers.
-    fn are_together(
-        &self,
-        (table, of_cluster, columns): (&TableEntry, TableId, &[ColumnId]),
-        (other, of_other, referred): (&TableEntry, TableId, &[ColumnId]),
-    ) -> bool {
-        let catalog = self.scope.catalog_of_cluster();
-        let partitioning = |id| Some(&catalog.as_ref()?.table(id)?.partitioning);
-        let (Some(own), Some(theirs)) = (partitioning(of_cluster), partitioning(of_other)) else {
-            return false;
-        };
-        let is_at = |table: &TableEntry, id: &ColumnId, key: &KeyColumn| {
-            table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == *id)
-        };
-        own.divides_like(theirs)
-            && own.columns().iter().zip(theirs.columns()).all(|(own, their)| {
-                let mut pairs = columns.iter().zip(referred);
-                pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
-            })
-    }
-
     /// Returns a new row of a table of the cluster that refers to a key which is not there.
     fn without_key(
         &self,
@@ -772,9 +713,13 @@ impl Session {
         };
         let Visible { query, _given } =
             self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
-        let together =
-            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
-        self.note_looked(of_cluster, Looked { table: of_other, what: Wanted::Keys, together });
+        let together = are_together(
+            &self.scope,
+            (table.entry(), of_cluster, columns),
+            (other.entry(), of_other, referred),
+        );
+        let looked = Looked { table: of_other, what: Wanted::Keys, together };
+        self.run.lock().cluster.note_looked(of_cluster, looked);
         let there = build::derived(query, build::name(KEY));
         self.first_row(first_without_key(called(&new, NEW), &ours, there, &theirs))
     }
@@ -787,7 +732,7 @@ impl Session {
         (table, of_cluster, columns): Side<'_>,
         (other, of_other, referred): Side<'_>,
     ) -> Result<Option<RecordBatch>> {
-        let places = self.deleted_of(of_other);
+        let places = self.run.lock().cluster.deleted_of(of_other);
         if places.is_empty() {
             return Ok(None);
         }
@@ -795,9 +740,13 @@ impl Session {
         if self.is_sent_again(of_other) {
             return Ok(None);
         }
-        let together =
-            self.are_together((table.entry(), of_cluster, columns), (other.entry(), of_other, referred));
-        self.note_looked(of_other, Looked { table: of_cluster, what: Wanted::References, together });
+        let together = are_together(
+            &self.scope,
+            (table.entry(), of_cluster, columns),
+            (other.entry(), of_other, referred),
+        );
+        let looked = Looked { table: of_cluster, what: Wanted::References, together };
+        self.run.lock().cluster.note_looked(of_other, looked);
         // What nodes cannot be told is looked for at once.
         let is_told = |column: &ColumnEntry| Kind::of(&column.logical_type).is_some_and(|kind| told(kind).0);
         let are_told = columns_of(other.entry(), referred).into_iter().any(is_told);
@@ -830,14 +779,14 @@ impl Session {
     ) -> Result<Option<RecordBatch>> {
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
         // No other published row has a key of theirs.
-        let gone = self.published_at(writer, other.entry(), Some(places))?;
+        let gone = published_rows(&self.scope, writer, other.entry(), Some(places))?;
         let own = self.own_rows_from(writer, other.entry(), 0)?;
         let lost = self.rows_of_query(lost_keys(called(&gone, OLD), called(&own, KEY), &theirs))?;
         let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
         if count == 0 {
             return Ok(None);
         }
-        let keys = self.given_rows("keys", lost.clone())?;
+        let keys = given_rows(&self.scope, "keys", lost.clone())?;
         let of_key = columns_of(other.entry(), referred);
         let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
             let place = of_key.iter().position(|of| of.id == column.id).unwrap_or_default();
@@ -937,7 +886,7 @@ impl Session {
                     .with_sqlstate("2BP01"));
                 };
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
-                all = self.rows_from(&self.scope.name_of(writer.database())?, other, 0);
+                all = rows_from(&self.scope, &self.scope.name_of(writer.database())?, other, 0);
                 let query = first_without_key(new, &ours, called(&all, KEY), &theirs);
                 (query, Breach::of_reference(columns, other))
             }
@@ -953,4 +902,40 @@ impl Session {
         let (_, batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
     }
+}
+
+/// Checks that a table of the cluster can have constraints.
+fn check_declared_in_cluster(
+    scope: &Scope,
+    writer: &Transaction,
+    (id, of_cluster): (TableId, TableId),
+    declared: &[Declared],
+) -> Result<()> {
+    let catalog = scope.catalog_of_cluster();
+    let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
+    let entry = writer.catalog().table_by_id(id);
+    let (table, entry) = table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
+    let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
+    check_keys(declared, &names, &table.partitioning)
+}
+
+/// Says whether rows that a foreign key connects are in fragments of equal numbers.
+fn are_together(
+    scope: &Scope,
+    (table, of_cluster, columns): (&TableEntry, TableId, &[ColumnId]),
+    (other, of_other, referred): (&TableEntry, TableId, &[ColumnId]),
+) -> bool {
+    let catalog = scope.catalog_of_cluster();
+    let partitioning = |id| Some(&catalog.as_ref()?.table(id)?.partitioning);
+    let (Some(own), Some(theirs)) = (partitioning(of_cluster), partitioning(of_other)) else {
+        return false;
+    };
+    let is_at = |table: &TableEntry, id: &ColumnId, key: &KeyColumn| {
+        table.columns.get(key.column.0 as usize).is_some_and(|column| column.id == *id)
+    };
+    own.divides_like(theirs)
+        && own.columns().iter().zip(theirs.columns()).all(|(own, their)| {
+            let mut pairs = columns.iter().zip(referred);
+            pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
+        })
 }

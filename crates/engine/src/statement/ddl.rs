@@ -483,7 +483,7 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` for a table of the cluster, which all nodes drop when the statement is published.
-    fn drop_existing(
+    pub(super) fn drop_existing(
         &self,
         writer: &mut Transaction,
         or_replace: bool,

@@ -3,6 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::transaction::Explicit;
 use crate::session::{Outcome, Session};
+use hypostyle_catalog::scope::Scope;
 use hypostyle_sql::statement::SetConstraints;
 use hypostyle_storage::Deferral;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
@@ -12,7 +13,7 @@ impl Session {
     pub(super) fn set_constraints(&self, set: SetConstraints) -> Result<Outcome> {
         let SetConstraints { names, deferred } = set;
         for name in names.iter().flatten() {
-            self.check_deferrable(name)?;
+            check_deferrable(&self.scope, name)?;
         }
         let Some(mut explicit) = self.transaction.lock().take() else {
             // The transaction is over with this statement.
@@ -31,22 +32,6 @@ impl Session {
         };
         *self.transaction.lock() = Some(explicit);
         checked.map(|()| DONE)
-    }
-
-    fn check_deferrable(&self, name: &str) -> Result<()> {
-        let snapshot = self.scope.current_database()?.snapshot;
-        let all = || snapshot.catalog().tables.iter().flat_map(|table| &table.constraints);
-        let mut having = all().filter(|constraint| constraint.name == name).peekable();
-        if having.peek().is_none() {
-            let suggestion = did_you_mean(name, all().map(|constraint| constraint.name.as_str()));
-            let message = format!("constraint \"{name}\" does not exist{suggestion}");
-            return Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704"));
-        }
-        match having.any(|constraint| constraint.deferral != Deferral::Never) {
-            true => Ok(()),
-            false => Err(Error::invalid_input(format!("constraint \"{name}\" is not deferrable"))
-                .with_sqlstate("42809")),
-        }
     }
 
     /// Checks what a transaction has put off: all of it, or what it does not defer any more.
@@ -73,5 +58,23 @@ impl Session {
             })?;
         }
         Ok(())
+    }
+}
+
+fn check_deferrable(scope: &Scope, name: &str) -> Result<()> {
+    let snapshot = scope.current_database()?.snapshot;
+    let all = || snapshot.catalog().tables.iter().flat_map(|table| &table.constraints);
+    let mut having = all().filter(|constraint| constraint.name == name).peekable();
+    if having.peek().is_none() {
+        let suggestion = did_you_mean(name, all().map(|constraint| constraint.name.as_str()));
+        let message = format!("constraint \"{name}\" does not exist{suggestion}");
+        return Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704"));
+    }
+    match having.any(|constraint| constraint.deferral != Deferral::Never) {
+        true => Ok(()),
+        false => {
+            Err(Error::invalid_input(format!("constraint \"{name}\" is not deferrable"))
+                .with_sqlstate("42809"))
+        }
     }
 }

@@ -1,10 +1,11 @@
 //! The text of statements as syntax trees.
 
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Query, Statement};
+use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 use hypostyle_sql::parse::{self, Extension};
-use hypostyle_sql::{derived_names, literal, wire_names};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_sql::type_tree::type_of;
+use hypostyle_sql::{build, derived_names, literal, wire_names};
+use hypostyle_types::{LogicalType, Result};
 
 /// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs, and those of
 /// columns that are written in another way before they are planned.
@@ -35,26 +36,9 @@ pub(super) fn as_statement(query: Query) -> DfStatement {
     DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
 }
 
-/// Returns NULL as a value of a type. A type is told by its text alone.
-pub(super) fn null_as(to: &LogicalType) -> Result<Expr> {
-    parse::parse_as_written(&format!("CAST(NULL AS {to})"))
-}
-
-/// Returns a type as the parser has it.
-pub(super) fn data_type(of: &LogicalType) -> Result<DataType> {
-    match null_as(of)? {
-        Expr::Cast { data_type, .. } => Ok(data_type),
-        _ => Err(Error::internal(format!("a cast to {of} that is none"))),
-    }
-}
-
 /// Returns a value as one of a type.
 pub(super) fn cast(value: Expr, to: &LogicalType) -> Result<Expr> {
-    let mut cast = null_as(to)?;
-    let Expr::Cast { expr, .. } = &mut cast else {
-        return Err(Error::internal(format!("a cast to {to} that is none")));
-    };
-    **expr = value;
+    let mut cast = build::cast(value, type_of(to));
     literal::rewrite(&mut cast)?;
     Ok(cast)
 }

@@ -14,6 +14,7 @@ use hypostyle_exec::scan::engine_type;
 use hypostyle_plan::planning::planned;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::parse::parse_as_written;
+use hypostyle_sql::printable;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -147,6 +148,7 @@ pub(super) fn rename_in(sql: &str, old: &str, new: &str) -> Result<String> {
         }
         ControlFlow::<()>::Continue(())
     });
+    printable::rewrite(&mut expression);
     Ok(expression.to_string())
 }
 

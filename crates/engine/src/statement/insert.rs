@@ -2,7 +2,6 @@
 //! for rows whose keys exist already.
 
 use crate::session::given_value::is_default;
-use crate::statement::dialect::null_as;
 use crate::statement::refusal::{refuse, refuse_given, refuse_output};
 use crate::statement::target::{Target, value_or_default};
 use datafusion::sql::sqlparser::ast::{
@@ -11,6 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_sql::build;
 use hypostyle_sql::names::{name_columns, width};
+use hypostyle_sql::type_tree::type_of;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 
@@ -164,7 +164,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
     };
     let as_wide = given.len() == width && values.rows.iter().all(|row| row.len() == width);
     if as_wide {
-        structures_by_name(columns, &given, values)?;
+        structures_by_name(columns, &given, values);
     }
     let some_default = values.rows.iter().any(|row| row.iter().any(is_default));
     if !as_wide || !(some_default || given.iter().any(makes_own) || given.len() < columns.len()) {
@@ -196,30 +196,25 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
 }
 
 /// Casts the values of columns of structures: the planner takes no structures with other fields.
-fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Values) -> Result<()> {
+fn structures_by_name(columns: &[ColumnEntry], given: &[usize], values: &mut Values) {
     for (index, place) in given.iter().enumerate() {
         let of = &columns[*place].logical_type;
         // The planner reads no types of maps within structures.
         if !has_structure(of) || of.has_map() {
             continue;
         }
-        let cast = null_as(of)?;
         for value in values.rows.iter_mut().filter_map(|row| row.get_mut(index)) {
             let is_left = match &*value {
                 Expr::Nested(inner) => matches!(inner.as_ref(), Expr::Value(_)),
                 Expr::Value(_) => true,
                 value => is_default(value),
             };
-            let mut cast = cast.clone();
-            if let Expr::Cast { expr, .. } = &mut cast
-                && !is_left
-            {
-                std::mem::swap(expr.as_mut(), value);
-                *value = cast;
+            if !is_left {
+                let given = std::mem::replace(value, build::null());
+                *value = build::cast(given, type_of(of));
             }
         }
     }
-    Ok(())
 }
 
 /// Says whether values of a type are structures, or lists of them.

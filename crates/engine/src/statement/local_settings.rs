@@ -2,14 +2,45 @@
 
 use crate::session::transaction::{Before, LocalSetting};
 use crate::session::{Outcome, Session};
-use datafusion::sql::sqlparser::ast::{ContextModifier, Set};
+use crate::statement::settings::parts_of_setting;
+use datafusion::sql::parser::ResetStatement;
+use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, ObjectName, Set, Value};
 use hypostyle_catalog::pg_catalog::settings::Configured;
+use hypostyle_sql::gate::with_room;
 use hypostyle_types::{Error, ErrorKind, Result};
 
 /// What the names of DataFusion's settings begin with.
 const OF_DATAFUSION: &str = "datafusion.";
 
 impl Session {
+    /// Sets a setting to a value as SET and SET LOCAL do, or resets it as RESET does.
+    ///
+    /// # Errors
+    /// Those of SET and RESET.
+    pub fn change_setting(&self, name: &str, value: Option<&str>, is_local: bool) -> Result<()> {
+        let statement = if value.is_some() { "SET" } else { "RESET" };
+        let change = || {
+            let variable = ObjectName::from(parts_of_setting(name));
+            let Some(value) = value else { return self.reset(ResetStatement::Variable(variable)) };
+            let values = vec![Expr::value(Value::SingleQuotedString(value.to_string()))];
+            let scope = is_local.then_some(ContextModifier::Local);
+            self.set(Set::SingleAssignment { scope, hivevar: false, variable, values })
+        };
+        let run = || {
+            let _running = self.enter();
+            self.take_configured()?;
+            self.run.lock().begin(&format!("{statement} {name}"));
+            self.forget_state(true);
+            let changed = self.in_transaction(statement, change);
+            if !self.is_in_transaction() {
+                self.locks.end_transaction();
+            }
+            self.forget_state(true);
+            changed.map(drop)
+        };
+        self.meter.charge(|| with_room(name, 0, run))
+    }
+
     /// Runs SET: for the session, or for the open transaction.
     pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
         let (name, is_local) = match &set {

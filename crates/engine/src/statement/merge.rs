@@ -3,6 +3,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::given_table;
 use crate::statement::partners::most_listed;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::{refuse_output, unknown_constraint};
@@ -244,8 +245,7 @@ impl Session {
             Outcome::Stored(_) => return Ok(None),
             rows => self.collect_rows(rows)?,
         };
-        let table = MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)?;
-        let given = self.scope.give(Relation::Rows { role: "source", rows: Arc::new(table) });
+        let given = given_table(&self.scope, "source", schema, batches)?;
         Ok(Some((given.factor(Some(alias)), given)))
     }
 

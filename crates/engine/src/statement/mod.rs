@@ -21,12 +21,14 @@ mod error_place;
 mod explain_options;
 mod expression;
 mod foreign;
+mod given_rows;
 mod given_types;
 #[cfg(test)]
 mod golden_plans;
 mod index;
 mod insert;
 mod key_lookup;
+mod like_table;
 mod local_settings;
 mod macros;
 mod maintenance;
@@ -48,6 +50,7 @@ mod refusal;
 mod result;
 mod returning;
 mod route;
+mod row_locks;
 mod sequence;
 mod sessions;
 mod settings;
@@ -208,7 +211,17 @@ impl Session {
     /// means something else where names mean other tables, or another time: macros change, and so does what a
     /// PIVOT finds.
     pub(super) fn read(&self, sql: &str, given: Option<usize>) -> Result<(SqlStatement, bool)> {
-        let mut statement = SqlStatement::parse(sql, given, extension(self.settings.is_wire()))?;
+        let is_wire = self.settings.is_wire();
+        let known = self.last_read.lock().take_if(|last| last.is(sql, is_wire, given));
+        let statement = match known {
+            Some(known) => known.statement,
+            None => SqlStatement::parse(sql, given, extension(is_wire))?,
+        };
+        self.meant(sql, statement)
+    }
+
+    /// Returns what a statement that is read means now, and says what [`Self::read`] does.
+    pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
         let is_expanded = self.expand_macros(&mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
@@ -255,12 +268,15 @@ impl Session {
 
     fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         // Drivers put these around each statement, and parsing one takes longer than running it.
-        match sql {
-            _ if !matches!(parameters, Parameters::None) => {}
-            "BEGIN" | "START TRANSACTION" => return self.begin(&[]),
-            "COMMIT" => return self.commit(false),
-            "ROLLBACK" => return self.roll_back(false, None),
-            _ => {}
+        let is = |known: &str| sql.eq_ignore_ascii_case(known);
+        if matches!(parameters, Parameters::None) {
+            if is("BEGIN") || is("START TRANSACTION") {
+                return self.begin(&[]);
+            } else if is("COMMIT") {
+                return self.commit(false);
+            } else if is("ROLLBACK") {
+                return self.roll_back(false, None);
+            }
         }
         let (statement, is_of_now) = self.read(sql, positional(parameters))?;
         match statement {
@@ -276,6 +292,7 @@ impl Session {
             SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
+            SqlStatement::CreateLike(like) => self.create_like(like),
             SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
             SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
@@ -417,6 +434,7 @@ impl Session {
                     return Ok(outcome);
                 }
                 self.name_columns(&mut query);
+                self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
@@ -589,10 +607,10 @@ impl Session {
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();
         if !exists && !create {
-            let error = unknown_table(snapshot.catalog(), table);
+            let error = unknown_table(snapshot.catalog(), &split_name(table).join("."));
             return Err(Error::new(
                 error.kind(),
-                format!("{}, or create the table from the data with create=True", error.message()),
+                format!("{}; an append makes no table unless it is told to create one", error.message()),
             ));
         }
         self.write(&database, |writer| {

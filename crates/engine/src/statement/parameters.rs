@@ -2,7 +2,7 @@
 //! result.
 
 use crate::session::outcome::{Described, DescribedColumn, Gives};
-use crate::session::statement_cache::placeholder;
+use crate::session::statement_cache::{LastRead, placeholder};
 use crate::session::{Session, planned};
 use crate::statement::dialect::extension;
 use crate::statement::error_place::located;
@@ -72,16 +72,30 @@ impl Session {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         with_room(sql, 0, || {
             let parsed = check_size(sql).and_then(|()| {
-                let extension = extension(self.settings.is_wire());
-                SqlStatement::parse(sql, None, extension).map(drop)
+                let is_wire = self.settings.is_wire();
+                let statement = SqlStatement::parse(sql, None, extension(is_wire))?;
+                *self.last_read.lock() = LastRead::new(sql, is_wire, statement);
+                Ok(())
             });
             parsed.map_err(|error| located(error, sql))
         })
     }
 
     fn describe_one(&self, sql: &str, given: &[Option<DataType>]) -> Result<Described> {
-        let (statement, _) = self.read(sql, None)?;
+        let (statement, _) = self.meant(sql, self.read_before_it_runs(sql)?)?;
         self.describe_read(statement, given)
+    }
+
+    /// Reads a statement that will run afterwards.
+    fn read_before_it_runs(&self, sql: &str) -> Result<SqlStatement> {
+        let is_wire = self.settings.is_wire();
+        let mut last = self.last_read.lock();
+        if let Some(known) = last.as_ref().filter(|last| last.is(sql, is_wire, None)) {
+            return Ok(known.statement.clone());
+        }
+        let statement = SqlStatement::parse(sql, None, extension(is_wire))?;
+        *last = LastRead::new(sql, is_wire, statement.clone());
+        Ok(statement)
     }
 
     fn describe_read(&self, statement: SqlStatement, given: &[Option<DataType>]) -> Result<Described> {

@@ -5,16 +5,16 @@
 
 use crate::session::{Parameters, as_text};
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::{DataType, IntervalUnit};
+use arrow::datatypes::{DataType, Field, IntervalUnit};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
-    Array as ArrayLiteral, CastKind, Expr, Function, Interval, NamedWindowDefinition, NamedWindowExpr,
-    Select, Statement, TableFactor, Value, Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    Array as ArrayLiteral, Expr, Function, Interval, NamedWindowDefinition, NamedWindowExpr, Select,
+    Statement, TableFactor, Value, Visitor, VisitorMut, WindowFrameBound, WindowSpec, WindowType,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use hypostyle_error::type_name::type_name;
+use hypostyle_sql::build;
+use hypostyle_sql::type_tree::type_of;
 use hypostyle_sql::walk::{Part, expressions, expressions_mut, walk, walk_mut};
+use hypostyle_types::{LogicalType, TimeUnit};
 use std::ops::ControlFlow;
 
 /// Writes values in the place of such parameters; those whose values cannot be written stay.
@@ -211,11 +211,14 @@ pub(super) fn literal(value: &ScalarValue) -> Option<Expr> {
         whole if whole.data_type().is_integer() => Some(Expr::value(Value::Number(text()?, false))),
         string if string.data_type().is_string() => Some(Expr::value(Value::SingleQuotedString(text()?))),
         other => {
-            let mut parser =
-                Parser::new(&GenericDialect {}).try_with_sql(&type_name(&other.data_type())).ok()?;
-            let data_type = parser.parse_data_type().ok()?;
-            let expr = Box::new(Expr::value(Value::SingleQuotedString(text()?)));
-            Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
+            let of = match LogicalType::from_arrow(&Field::new("", other.data_type(), true)).ok()? {
+                // Their text has the time zone.
+                LogicalType::Timestamp { unit, .. } if unit != TimeUnit::Microsecond => {
+                    LogicalType::Timestamp { unit, time_zone: None }
+                }
+                other => other,
+            };
+            Some(build::cast(Expr::value(Value::SingleQuotedString(text()?)), type_of(&of)))
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::session::outcome::DONE;
 use crate::session::plan_cache::{Found, Key, Lookup};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::given_table;
 use crate::statement::given_types::{give_types, without_own_casts};
 use crate::statement::insert::{has_structure, name_first_columns, prepare, refuse_foreign, take_conflict};
 use crate::statement::materialized::refuse_materialized;
@@ -19,7 +20,6 @@ use crate::statement::target::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::MemTable;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ParamValues, TableReference};
 use datafusion::error::DataFusionError;
@@ -37,7 +37,7 @@ use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
 use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
@@ -275,7 +275,7 @@ impl Session {
         let SetExpr::Select(select) = query.body.as_ref() else { return false };
         let is_stored = |table: &TableWithJoins| match &table.relation {
             TableFactor::Table { name, args: None, .. } => {
-                table.joins.is_empty() && (self.table_of(name).is_some() || self.is_given_table(name))
+                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(&self.scope, name))
             }
             _ => false,
         };
@@ -285,13 +285,6 @@ impl Session {
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
             && !named_columns::is_needed(statement)
-    }
-
-    /// Says whether a name is that of a stored table with the positions of its rows.
-    fn is_given_table(&self, name: &ObjectName) -> bool {
-        let [part] = name.0.as_slice() else { return false };
-        let given = part.as_ident().and_then(|name| self.scope.given(&name.value));
-        matches!(given, Some(Relation::Positions { table, .. }) if self.scope.cluster_table(&table).is_none())
     }
 
     /// Returns a stored table by its name.
@@ -431,9 +424,8 @@ impl Session {
         let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
         let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
-        let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         // The query in the plan of the INSERT.
-        let selected = self.scope.give(Relation::Rows { role: "selected", rows: Arc::new(table) });
+        let selected = given_table(&self.scope, "selected", rows, Vec::new())?;
         **source = build::all_rows(selected.factor(None));
         let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
@@ -500,6 +492,13 @@ impl Session {
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
     }
+}
+
+/// Says whether a name is that of a stored table with the positions of its rows.
+fn is_given_table(scope: &Scope, name: &ObjectName) -> bool {
+    let [part] = name.0.as_slice() else { return false };
+    let given = part.as_ident().and_then(|name| scope.given(&name.value));
+    matches!(given, Some(Relation::Positions { table, .. }) if scope.cluster_table(&table).is_none())
 }
 
 /// Breaks at a query within a query, at functions that may take long, and when there are too many

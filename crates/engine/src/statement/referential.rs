@@ -4,15 +4,13 @@
 use crate::session::{Parameters, Session};
 use crate::statement::constraint::{referring, restricted};
 use crate::statement::dialect::as_statement;
+use crate::statement::given_rows::{given_rows, positions_and};
 use crate::statement::target::{ChangedRows, Target, value_or_default};
-use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
-use arrow::datatypes::Schema;
-use datafusion::catalog::MemTable;
+use arrow::array::{RecordBatch, UInt64Array};
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
-use hypostyle_catalog::given::{Given, Relation};
+use hypostyle_catalog::given::Given;
 use hypostyle_cluster::change::own_and_published;
 use hypostyle_error::column_name::POSITION;
-use hypostyle_error::from_datafusion;
 use hypostyle_sql::build;
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, TableEntry, Transaction,
@@ -196,7 +194,7 @@ impl Session {
         if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
             writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
         }
-        self.delete_in_cluster(table, deleted);
+        self.run.lock().cluster.delete(table, deleted);
         if !own_deleted.is_empty() {
             writer.delete(id, &own_deleted)?;
         }
@@ -239,7 +237,7 @@ impl Session {
         let mut found = Vec::new();
         if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
-            let changed = self.given_rows("changed", vec![positions_and(positions, Vec::new())?])?;
+            let changed = given_rows(&self.scope, "changed", vec![positions_and(positions, Vec::new())?])?;
             let query = build::select_where(olds.clone(), from(&changed), None);
             let keys = self.rows_of_query(query)?;
             found.push(following(reference.on_delete, keys));
@@ -250,7 +248,7 @@ impl Session {
                 let columns = columns.map(|(place, column)| (new(place), rows.column(*column).clone()));
                 positions_and(positions.clone(), columns.collect())
             });
-            let changed = self.given_rows("changed", rows.collect::<Result<_>>()?)?;
+            let changed = given_rows(&self.scope, "changed", rows.collect::<Result<_>>()?)?;
             let news: Vec<Expr> = (0..key.len()).map(|place| build::column_of("d", &new(place))).collect();
             let differ = key.iter().zip(news.clone());
             let differ = build::any_of(differ.map(|(place, new)| build::differ(value_of(place), new)));
@@ -278,7 +276,7 @@ impl Session {
                 build::equal(column, build::column_of("k", &old(number)))
             });
             let same = build::all_of(same).unwrap_or_else(|| build::truth(true));
-            let keys = session.given_rows("keys", following.keys.clone())?;
+            let keys = given_rows(&session.scope, "keys", following.keys.clone())?;
             let from = build::joined(target.source(), keys.factor(Some(build::name("k"))), same);
             if *action == ReferentialAction::Restrict {
                 let query = build::select_where(vec![build::every_column_of("c")], vec![from], None);
@@ -318,19 +316,4 @@ impl Session {
         batches.retain(|batch| batch.num_rows() > 0);
         Ok(batches)
     }
-
-    /// Gives queries some rows as a table.
-    pub(super) fn given_rows(&self, role: &'static str, rows: Vec<RecordBatch>) -> Result<Given> {
-        let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
-        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
-        Ok(self.scope.give(Relation::Rows { role, rows: Arc::new(table) }))
-    }
-}
-
-/// Returns rows of positions and other values.
-pub(super) fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
-    let positions = (POSITION.to_string(), Arc::new(positions) as ArrayRef, false);
-    let values = values.into_iter().map(|(name, values)| (name, values, true));
-    RecordBatch::try_from_iter_with_nullable(std::iter::once(positions).chain(values))
-        .map_err(|error| Error::internal(format!("cannot list the changed rows: {error}")))
 }

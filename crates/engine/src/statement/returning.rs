@@ -3,6 +3,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{as_statement, extension};
+use crate::statement::given_rows::given_table;
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
 use arrow::array::RecordBatch;
@@ -17,7 +18,6 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, SelectItem, Statement, TableWithJoins, WildcardAdditionalOptions,
 };
-use hypostyle_catalog::given::Relation;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::fold;
@@ -220,8 +220,7 @@ impl Session {
         if let Some(columns) = returning.columns(target) {
             return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
         }
-        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
-        let given = self.scope.give(Relation::Rows { role: "returned", rows: Arc::new(table) });
+        let given = given_table(&self.scope, "returned", schema, rows)?;
         let from = build::alone(given.factor(Some(build::name(&target.alias))));
         let query = build::select_where(returning.items.clone(), vec![from], None);
         let mut statement = Statement::Query(Box::new(query));

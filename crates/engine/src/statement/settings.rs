@@ -550,7 +550,7 @@ fn shown_bytes(bytes: u64) -> String {
 }
 
 /// Returns the parts of a setting's name, which stand between dots.
-fn parts_of_setting(name: &str) -> Vec<Ident> {
+pub(super) fn parts_of_setting(name: &str) -> Vec<Ident> {
     name.split('.').map(Ident::new).collect()
 }
 

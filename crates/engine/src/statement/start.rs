@@ -22,6 +22,7 @@ use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_plan::join_order::in_order;
+use hypostyle_plan::later_form;
 use hypostyle_plan::subquery_shape::must_be_unnested;
 use hypostyle_plan::unnest::{Extent, has_subqueries, nested_apart, nests_deep, unnest};
 use hypostyle_types::{Error, Result};
@@ -143,7 +144,12 @@ async fn plan_some_form(
         let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
         let why = match form.map(asked_of) {
             Ok(form) => match plan_form(state, &form, schema).await {
-                Ok(planned) => return Ok((form, planned)),
+                Ok(planned) => {
+                    if refused.is_some() {
+                        later_form::count();
+                    }
+                    return Ok((form, planned));
+                }
                 Err(error) => Refused::of(&form, error),
             },
             Err(error) => Refused { error, may_be_of_subqueries: true },

@@ -9,7 +9,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, sort_to_indices, take_record_batch};
 use arrow::error::ArrowError;
 use datafusion::sql::sqlparser::ast::Update;
-use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_cluster::change::Values;
 use hypostyle_error::from_datafusion;
 use hypostyle_placement::partition::Partitioning;
@@ -46,27 +46,11 @@ impl Session {
         let needs_others = is_referred
             || entry.columns.iter().any(|column| column.generated.is_some())
             || entry.constraints.iter().any(|constraint| has_new(&constraint.rule));
-        if needs_others || !self.keeps_fragments(target, &assigned) {
+        if needs_others || !keeps_fragments(&self.scope, target, &assigned) {
             return Ok(None);
         }
         self.check_values(update.assignments.as_slice())?;
         Ok(Some(assigned))
-    }
-
-    /// Says whether rows with new values stay in their fragments.
-    fn keeps_fragments(&self, target: &Target, assigned: &Assigned) -> bool {
-        let name = Name::new(&target.database, &target.schema, &target.name);
-        let Some((_, catalog, id)) = self.scope.cluster_table(&name) else { return false };
-        match catalog.table(id).map(|table| &table.partitioning) {
-            Some(Partitioning::Replicated) => true,
-            Some(partitioning @ (Partitioning::Hash { .. } | Partitioning::Range { .. })) => {
-                let is_of_key = |(column, _): (usize, usize)| {
-                    partitioning.columns().iter().any(|key| key.column.0 as usize == column)
-                };
-                !assigned.given_places().any(is_of_key)
-            }
-            Some(Partitioning::RoundRobin { .. }) | None => false,
-        }
     }
 
     /// Gives rows of a table of the cluster new values, where they are.
@@ -89,7 +73,7 @@ impl Session {
             let table = self.cluster_table_of(writer, target.id);
             let table = table.ok_or_else(|| Error::internal("a table of the cluster that is none"))?;
             self.check_found(table)?;
-            self.delete_in_cluster(table, places);
+            self.run.lock().cluster.delete(table, places);
             if let Some(values) = values {
                 self.run.lock().cluster.values.insert(table, (values, memory));
             }
@@ -123,5 +107,21 @@ impl Session {
         }
         let rows = RecordBatch::try_from_iter_with_nullable(values).map_err(failed)?;
         Ok((rows.num_rows() > 0).then(|| Values { columns, rows: vec![rows] }))
+    }
+}
+
+/// Says whether rows with new values stay in their fragments.
+fn keeps_fragments(scope: &Scope, target: &Target, assigned: &Assigned) -> bool {
+    let name = Name::new(&target.database, &target.schema, &target.name);
+    let Some((_, catalog, id)) = scope.cluster_table(&name) else { return false };
+    match catalog.table(id).map(|table| &table.partitioning) {
+        Some(Partitioning::Replicated) => true,
+        Some(partitioning @ (Partitioning::Hash { .. } | Partitioning::Range { .. })) => {
+            let is_of_key = |(column, _): (usize, usize)| {
+                partitioning.columns().iter().any(|key| key.column.0 as usize == column)
+            };
+            !assigned.given_places().any(is_of_key)
+        }
+        Some(Partitioning::RoundRobin { .. }) | None => false,
     }
 }

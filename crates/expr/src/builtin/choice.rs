@@ -1,12 +1,12 @@
-//! Functions of DataFusion with another meaning for arguments of some types: `length` of a list,
-//! `to_date` by a pattern.
+//! Functions of DataFusion with another meaning for arguments of some types: `length` of a list or a
+//! BLOB, `to_date` by a pattern.
 
 use crate::builtin::described;
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
-use datafusion::functions::unicode::substr;
+use datafusion::functions::unicode::{strpos, substr};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
@@ -19,7 +19,7 @@ use std::sync::{Arc, LazyLock};
 type Choice = fn(&[DataType]) -> bool;
 
 /// The functions, those that are meant instead, and when.
-const CHOICES: [(&str, &str, Choice); 8] = [
+const CHOICES: [(&str, &str, Choice); 12] = [
     ("to_timestamp", "moment_of_seconds", is_one_number),
     ("character_length", "array_length", is_list),
     ("to_date", "date_by_pattern", has_pattern),
@@ -28,7 +28,14 @@ const CHOICES: [(&str, &str, Choice); 8] = [
     ("to_hex", "hex_of_integer", is_short_integer),
     ("array_sum", "array_sum_exact", is_list_of_exact),
     ("substr", "substring_of_pattern", are_two_texts),
+    ("substr", PART_OF_BLOB, is_blob),
+    ("strpos", PLACE_IN_BLOB, is_blob),
+    ("character_length", "length_of_blob", is_blob),
+    ("reverse", "reversed_blob", is_blob),
 ];
+
+const PART_OF_BLOB: &str = "part_of_blob";
+const PLACE_IN_BLOB: &str = "place_in_blob";
 
 pub(super) fn register(context: &SessionContext) {
     for (name, other, is_other) in CHOICES {
@@ -43,9 +50,23 @@ pub(super) fn register(context: &SessionContext) {
 pub(crate) fn substring() -> Option<Arc<ScalarUDF>> {
     static SUBSTRING: LazyLock<Option<Arc<ScalarUDF>>> = LazyLock::new(|| {
         let of_pattern = described("substring_of_pattern")?;
-        Some(Arc::new(ScalarUDF::from(Chosen::new(substr(), of_pattern, are_two_texts))))
+        let of_texts = Arc::new(ScalarUDF::from(Chosen::new(substr(), of_pattern, are_two_texts)));
+        Some(Arc::new(ScalarUDF::from(Chosen::new(of_texts, described(PART_OF_BLOB)?, is_blob))))
     });
     SUBSTRING.clone()
+}
+
+/// Returns `strpos` as it is registered, for `position(a IN b)`.
+pub(crate) fn position() -> Option<Arc<ScalarUDF>> {
+    static POSITION: LazyLock<Option<Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let of_blob = described(PLACE_IN_BLOB)?;
+        Some(Arc::new(ScalarUDF::from(Chosen::new(strpos(), of_blob, is_blob))))
+    });
+    POSITION.clone()
+}
+
+fn is_blob(types: &[DataType]) -> bool {
+    types.first().is_some_and(DataType::is_binary)
 }
 
 fn is_list(types: &[DataType]) -> bool {

@@ -3,7 +3,7 @@
 //! by PostgreSQL's rules: no NULL is found, and of NULL nothing is known. What lies under a NULL is
 //! no element.
 
-use crate::common_type::of_decimals;
+use crate::common_type::{of_compared_numbers, of_decimals};
 use crate::json::includes;
 use crate::structures;
 use crate::value_keys::{comparable, has_equals, has_other_equals, nested_keys};
@@ -54,6 +54,18 @@ const FUNCTIONS: [(&str, usize); 18] = [
 /// Those that only say where elements are, and not what they are.
 const FINDING: [&str; 5] =
     ["array_has", "array_has_all", "array_has_any", "array_position", "array_positions"];
+
+/// Those that give elements of the first list which are equal to others, or not.
+const CHOOSING: [&str; 8] = [
+    "array_except",
+    "array_intersect",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+];
 
 pub(super) fn register(context: &SessionContext) {
     for (name, alike) in FUNCTIONS {
@@ -118,7 +130,10 @@ impl ScalarUDFImpl for OfElements {
         };
         let alike = &types[..types.len().min(self.alike)];
         let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
-        let common = of_decimals(&elements).or_else(|| structures::common(&elements));
+        // Values are compared, which a DOUBLE has not all digits of.
+        let is_comparing = FINDING.contains(&self.name()) || CHOOSING.contains(&self.name());
+        let compared = if is_comparing { of_compared_numbers(&elements) } else { None };
+        let common = compared.or_else(|| of_decimals(&elements)).or_else(|| structures::common(&elements));
         let types = types.iter().enumerate().map(|(place, of)| match &common {
             Some(common) if place < self.alike => with_element(of, common),
             _ => of.clone(),

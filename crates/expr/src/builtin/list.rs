@@ -1,6 +1,7 @@
 //! Lists: sums that are exact, their lengths, and lists by other lists; structures and maps as lists.
 
 use crate::arguments::refused;
+use crate::builtin::number::wrong;
 use crate::builtin::written::{Described, Kind};
 use crate::cast::cast as cast_as_sql;
 use crate::value_keys::comparable;
@@ -60,6 +61,9 @@ pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["list_string_agg"], &[Kind::List, Kind::Text], |_| Ok(DataType::LargeUtf8), joined)
         .optional(1),
     Described::new(&["map_from_entries"], &[Kind::List], map_type, maps),
+    Described::new(&["trim_array"], &[Kind::List, Kind::Integer], same_list, trimmed),
+    // The length of what array_fill() gives.
+    Described::new(&["only_dimension"], &[Kind::List], |_| Ok(DataType::Int64), only_dimensions),
     Described::new(
         &["list_grade_up", "array_grade_up", "grade_up"],
         &[Kind::List, Kind::Text, Kind::Text],
@@ -192,6 +196,57 @@ fn by_other(
     };
     let made = LargeListArray::try_new(field, OffsetBuffer::from_lengths(lengths), elements, nulls)?;
     Ok(cast(&made, &gives)?)
+}
+
+/// Lists without so many elements at their ends.
+fn trimmed(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let gives = same_list(&[args[0].data_type().clone()])?;
+    if gives.is_null() {
+        return Ok(new_null_array(&gives, rows));
+    }
+    let (lists, counts) = (wide(&args[0])?, args[1].as_primitive::<Int64Type>());
+    let (mut taken, mut lengths) = (Vec::new(), Vec::with_capacity(rows));
+    let nulls = NullBuffer::union(lists.nulls(), counts.nulls());
+    for row in 0..rows {
+        let is_some = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let (start, length) = (lists.value_offsets()[row], lists.value_length(row));
+        let left = match counts.value(row) {
+            _ if !is_some => 0,
+            count if (0..=length).contains(&count) => length - count,
+            _ => {
+                return Err(wrong(
+                    "2202E",
+                    format!("number of elements to trim must be between 0 and {length}"),
+                ));
+            }
+        };
+        taken.extend(start..start + left);
+        lengths.push(usize::try_from(left).unwrap_or_default());
+    }
+    let elements = take(lists.values(), &Int64Array::from(taken), None)?;
+    let DataType::LargeList(field) = lists.data_type() else { return Err(refused("a list was expected")) };
+    let made = LargeListArray::try_new(field.clone(), OffsetBuffer::from_lengths(lengths), elements, nulls)?;
+    Ok(cast(&made, &gives)?)
+}
+
+/// Returns the one element that each list has.
+fn only_dimensions(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    if args[0].data_type().is_null() {
+        return Ok(new_null_array(&DataType::Int64, rows));
+    }
+    let lists = wide(&args[0])?;
+    let numbers = cast(lists.values(), &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>();
+    let dimension = |row: usize| {
+        let place = lists.value_offsets()[row] as usize;
+        match lists.value_length(row) {
+            _ if lists.is_null(row) => Ok(None),
+            1 if numbers.is_null(place) => Err(wrong("22004", "dimension values cannot be null")),
+            1 => Ok(Some(numbers.value(place))),
+            _ => Err(external(Error::unsupported("array_fill() makes lists of one dimension"))),
+        }
+    };
+    Ok(Arc::new((0..rows).map(dimension).collect::<Result<Int64Array>>()?))
 }
 
 fn entries(of: &DataType) -> Result<(&DataType, &FieldRef)> {

@@ -11,19 +11,23 @@ pub(crate) mod each;
 pub(crate) mod element;
 pub(crate) mod elements;
 mod glob;
+pub(crate) mod identifiers;
 mod justify;
 mod kept;
 mod list;
 pub(crate) mod list_functions;
 pub(crate) mod made;
+mod maps;
 mod matches;
 pub(crate) mod moments;
 mod number;
 mod number_pattern;
 pub(crate) mod of_list;
 pub(crate) mod ordered;
+pub(crate) mod overload;
 pub(crate) mod reduce;
 pub(crate) mod sleep;
+mod special;
 mod strftime;
 mod strptime;
 pub(crate) mod structure;
@@ -52,16 +56,19 @@ pub(crate) fn timezone_part() -> Option<ScalarUDF> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 13] = [
+    let tables: [&'static [Described]; 16] = [
         age::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
         distance::FUNCTIONS,
         glob::FUNCTIONS,
+        identifiers::FUNCTIONS,
         justify::FUNCTIONS,
         list::FUNCTIONS,
+        maps::FUNCTIONS,
         matches::FUNCTIONS,
         number::FUNCTIONS,
+        special::FUNCTIONS,
         structure::FUNCTIONS,
         text::FUNCTIONS,
         time::FUNCTIONS,
@@ -76,6 +83,7 @@ pub(crate) fn described(name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
+    time::note_start();
     for described in all() {
         context.register_udf(function(described));
     }
@@ -86,9 +94,12 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     each::register(context);
     element::register(context);
     elements::register(context);
+    identifiers::register(context);
     moments::register(context);
     ordered::register(context);
     of_list::register(context);
+    // This takes what the ones above have registered.
+    overload::register(context, described);
     reduce::register(context);
     sleep::register(context, meter);
     structure::register(context);

@@ -4,6 +4,7 @@ use crate::arguments::refused;
 use crate::builtin::written::{Described, Kind};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, StringArray,
+    new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast, cast_with_options};
@@ -43,7 +44,13 @@ pub(super) const FUNCTIONS: &[Described] = &[
             false => Err(refused("a number of values is greater than 0")),
         },
     ),
-    Described::new(&["round_even"], &[Kind::Double], |_| Ok(DataType::Float64), rounded_to_even),
+    Described::new(
+        &["round_even"],
+        &[Kind::Double, Kind::Integer],
+        |_| Ok(DataType::Float64),
+        rounded_to_even,
+    )
+    .optional(1),
     Described::new(&["hex_of_integer"], &[Kind::Any], |_| Ok(DataType::Utf8), hexadecimal),
     Described::new(&["div"], &[Kind::Any, Kind::Any], quotient_type, quotients),
     Described::new(
@@ -57,6 +64,12 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Any],
         |_| Ok(DataType::Int64),
         |args, _| {
+            if args[0].data_type().is_binary() {
+                let bytes = cast(&args[0], &DataType::LargeBinary)?;
+                let ones = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte.count_ones())).sum::<i64>();
+                let counts = bytes.as_binary::<i64>().iter().map(|bytes| bytes.map(ones));
+                return Ok(Arc::new(counts.collect::<Int64Array>()));
+            }
             let bits = |value: i128, width: u32| {
                 i64::from(value.count_ones() - (128 - width) * u32::from(value < 0))
             };
@@ -92,6 +105,50 @@ pub(super) const FUNCTIONS: &[Described] = &[
             let values =
                 values.map(|value| value.map(factorial).transpose()).collect::<Result<Decimal128Array>>()?;
             Ok(Arc::new(values.with_precision_and_scale(38, 0)?))
+        },
+    ),
+    // Places behind the point: those of the type, and those that a number needs.
+    Described::new(
+        &["scale"],
+        &[Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, rows| {
+            let scale = scale_of(&args[0], "scale")?;
+            let scales = (0..rows).map(|row| args[0].is_valid(row).then(|| i64::from(scale)));
+            Ok(Arc::new(if args[0].data_type().is_null() {
+                Int64Array::new_null(rows)
+            } else {
+                scales.collect::<Int64Array>()
+            }))
+        },
+    ),
+    Described::new(
+        &["min_scale"],
+        &[Kind::Any],
+        |_| Ok(DataType::Int64),
+        |args, _| {
+            let scale = scale_of(&args[0], "min_scale")?;
+            let numbers = cast(&args[0], &DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale))?;
+            let ten = i256::from_i128(10);
+            let needed = |mut number: i256| {
+                let mut places = scale.max(0);
+                while places > 0 && number.wrapping_rem(ten) == i256::ZERO {
+                    (number, places) = (number.wrapping_div(ten), places - 1);
+                }
+                i64::from(places)
+            };
+            let numbers = numbers.as_primitive::<Decimal256Type>().iter();
+            Ok(Arc::new(numbers.map(|number| number.map(needed)).collect::<Int64Array>()))
+        },
+    ),
+    // It fails, but for NULL.
+    Described::new(
+        &["error"],
+        &[Kind::Text],
+        |_| Ok(DataType::Null),
+        |args, rows| match args[0].as_string::<i32>().iter().flatten().next() {
+            Some(message) => Err(wrong("P0001", message)),
+            None => Ok(new_null_array(&DataType::Null, rows)),
         },
     ),
     Described::new(
@@ -150,7 +207,8 @@ fn counted(args: &[ArrayRef], rows: usize, are_null: bool) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values((0..rows).map(count)))
 }
 
-fn wrong(sqlstate: &'static str, message: impl Into<String>) -> DataFusionError {
+/// Returns an error of a value, with its code.
+pub(super) fn wrong(sqlstate: &'static str, message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate(sqlstate))
 }
 
@@ -161,6 +219,18 @@ fn integers_of(values: &ArrayRef, name: &str) -> Result<Vec<Option<i128>>> {
     }
     let values = cast(values, &DataType::Decimal128(38, 0))?;
     Ok(values.as_primitive::<Decimal128Type>().iter().collect())
+}
+
+/// Returns how many places exact numbers have behind the point.
+fn scale_of(values: &ArrayRef, name: &str) -> Result<i8> {
+    match values.data_type() {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Ok(*scale),
+        of if of.is_integer() || of.is_null() => Ok(0),
+        _ => Err(refused(format!("{name}() is of a DECIMAL or an integer"))),
+    }
 }
 
 /// The quotient of integers is a BIGINT, that of DECIMALs a DECIMAL, and that of others a DOUBLE.
@@ -283,8 +353,24 @@ fn hexadecimal(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     Ok(Arc::new(texts.collect::<StringArray>()))
 }
 
-/// Rounded to a whole number, halves to the even one, as in PostgreSQL.
+/// Rounded to a whole number, or to places behind the point or before it, halves to the even digit.
 fn rounded_to_even(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     let values = args[0].as_primitive::<Float64Type>();
-    Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)))
+    let Some(places) = args.get(1) else {
+        return Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)));
+    };
+    let pairs = values.iter().zip(places.as_primitive::<Int64Type>());
+    let rounded = pairs.map(|(value, places)| Some(even_digit(value?, places?)));
+    Ok(Arc::new(rounded.collect::<Float64Array>()))
+}
+
+/// Returns a number with so many places. One without so many is unchanged.
+fn even_digit(value: f64, places: i64) -> f64 {
+    let factor = 10_f64.powi(i32::try_from(places.unsigned_abs()).unwrap_or(i32::MAX));
+    let rounded = match places >= 0 {
+        true => (value * factor).round_ties_even() / factor,
+        false if factor.is_infinite() => 0.0,
+        false => (value / factor).round_ties_even() * factor,
+    };
+    if rounded.is_finite() || places < 0 { rounded } else { value }
 }

@@ -3,7 +3,7 @@
 
 use crate::arguments::refused;
 use crate::builtin::kept::Kept;
-use crate::interval::INTERVAL;
+use crate::interval::{INTERVAL, lengths};
 use crate::value_keys::{comparable, nested_key, nested_keys};
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, ListArray, MapArray, PrimitiveArray, StructArray,
@@ -438,11 +438,13 @@ impl Values {
     }
 }
 
-/// Returns that by which values are ordered: themselves, or the bytes of what has values within it.
+/// Returns that by which values are ordered: themselves, the lengths of intervals, or the bytes of what has
+/// values within it.
 fn keys_of(values: &ArrayRef) -> Result<ArrayRef> {
-    Ok(match values.data_type().is_nested() {
-        true => Arc::new(nested_keys(values)?),
-        false => values.clone(),
+    Ok(match values.data_type() {
+        of if of.is_nested() => Arc::new(nested_keys(values)?),
+        of if *of == INTERVAL => Arc::new(lengths(values.as_primitive())?),
+        _ => values.clone(),
     })
 }
 

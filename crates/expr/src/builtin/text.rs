@@ -451,7 +451,7 @@ pub fn braces(arguments: &[Option<String>]) -> hypostyle_types::Result<String> {
         next = place.saturating_add(1);
         let value = arguments.get(place).ok_or_else(|| wrong("too few arguments for format()"))?;
         out.push_str(&in_braces(value.as_deref().unwrap_or_default(), options).ok_or_else(|| {
-            wrong(&format!("format() knows {{}}, {{:.2f}}, {{:,}} and {{:05d}}, not {{:{options}}}"))
+            wrong(&format!("format() knows {{}}, {{:.2f}}, {{:,}}, {{:05d}} and {{:x}}, not {{:{options}}}"))
         })?);
         rest = &behind[end + 1..];
     }
@@ -459,11 +459,12 @@ pub fn braces(arguments: &[Option<String>]) -> hypostyle_types::Result<String> {
     Ok(out)
 }
 
+/// What a pattern in braces says about a value, `[[fill]align][+][0][width][,][.precision][kind]`.
 fn in_braces(value: &str, options: &str) -> Option<String> {
     if options.is_empty() {
         return Some(value.to_string());
     }
-    let (options, kind) = match options.strip_suffix(['d', 'f', 's']) {
+    let (options, kind) = match options.strip_suffix(['d', 'f', 's', 'x', 'X', 'o', 'b', 'e', 'E']) {
         Some(rest) => (rest, options.chars().last()),
         None => (options, None),
     };
@@ -471,25 +472,12 @@ fn in_braces(value: &str, options: &str) -> Option<String> {
         Some(rest) => (rest, true),
         None => (options, false),
     };
-    let (width, precision) = match options.split_once('.') {
+    let (options, precision) = match options.split_once('.') {
         Some((width, precision)) => (width, Some(precision.parse::<usize>().ok().filter(|of| *of <= 1000)?)),
         None => (options, None),
     };
     let is_number = kind != Some('s') && value.parse::<f64>().is_ok();
-    let mut shown = match (kind, precision) {
-        (Some('f'), Some(precision)) if is_number => format!("{:.precision$}", value.parse::<f64>().ok()?),
-        // The precision is that of all digits.
-        (None, Some(precision)) if is_number => {
-            let number = value.parse::<f64>().ok()?;
-            let sign = if number.is_sign_negative() && !number.is_nan() { "-" } else { "" };
-            format!("{sign}{}", Specifier::of_digits(precision).float(number.abs()))
-        }
-        (Some('s') | None, Some(precision)) => value.chars().take(precision).collect(),
-        (Some('f'), None) => format!("{:.6}", value.parse::<f64>().ok()?),
-        (Some('d'), None) => value.parse::<i128>().ok()?.to_string(),
-        (Some('s') | None, None) => value.to_string(),
-        _ => return None,
-    };
+    let mut shown = shown_as(value, kind, precision, is_number)?;
     if groups {
         let end = shown.find('.').unwrap_or(shown.len());
         let start = usize::from(shown.starts_with('-'));
@@ -499,22 +487,73 @@ fn in_braces(value: &str, options: &str) -> Option<String> {
             shown.insert(at, ',');
         }
     }
+    let (fill, side, width) = aligned(options);
+    let has_plus = width.starts_with('+') && is_number && !shown.starts_with('-');
+    let width = width.strip_prefix('+').unwrap_or(width);
+    if has_plus {
+        shown.insert(0, '+');
+    }
     if width.is_empty() {
         return Some(shown);
     }
-    let (fill, to_right) = match width {
-        width if width.starts_with('0') => ('0', true),
-        width if width.starts_with('<') => (' ', false),
-        width if width.starts_with('>') => (' ', true),
-        _ => (' ', is_number),
-    };
-    let width: usize =
-        width.trim_start_matches(['<', '>']).parse().ok().filter(|width| *width <= WIDTH_MAX)?;
-    let padding: String = std::iter::repeat_n(fill, width.saturating_sub(shown.chars().count())).collect();
-    Some(match (to_right, fill, shown.strip_prefix('-')) {
-        (true, '0', Some(digits)) => format!("-{padding}{digits}"),
-        (true, ..) => padding + &shown,
-        (false, ..) => shown + &padding,
+    let has_zeros = side.is_none() && width.starts_with('0');
+    let width: usize = width.parse().ok().filter(|width| *width <= WIDTH_MAX)?;
+    let missing = width.saturating_sub(shown.chars().count());
+    let padding = |fill: char, count: usize| std::iter::repeat_n(fill, count).collect::<String>();
+    if has_zeros {
+        // The sign is before the zeros.
+        let sign = shown.len() - shown.trim_start_matches(['-', '+']).len();
+        shown.insert_str(sign, &padding('0', missing));
+        return Some(shown);
+    }
+    Some(match side.unwrap_or(if is_number { '>' } else { '<' }) {
+        '<' => shown + &padding(fill, missing),
+        '^' => padding(fill, missing / 2) + &shown + &padding(fill, missing - missing / 2),
+        _ => padding(fill, missing) + &shown,
+    })
+}
+
+/// Returns what fills a value up to its width, on which side the value is, and what is behind that.
+fn aligned(options: &str) -> (char, Option<char>, &str) {
+    let mut letters = options.char_indices();
+    match (letters.next(), letters.next()) {
+        (Some((_, fill)), Some((at, side @ ('<' | '>' | '^')))) => (fill, Some(side), &options[at + 1..]),
+        (Some((_, side @ ('<' | '>' | '^'))), _) => (' ', Some(side), &options[1..]),
+        _ => (' ', None, options),
+    }
+}
+
+/// Returns a value by the letter of a pattern; `None` where that is not one of such values.
+fn shown_as(value: &str, kind: Option<char>, precision: Option<usize>, is_number: bool) -> Option<String> {
+    let number = || value.parse::<f64>().ok();
+    let sign = |number: f64| if number.is_sign_negative() && !number.is_nan() { "-" } else { "" };
+    Some(match (kind, precision) {
+        (Some('f'), Some(precision)) if is_number => format!("{:.precision$}", number()?),
+        // The precision is that of all digits.
+        (None, Some(precision)) if is_number => {
+            let number = number()?;
+            format!("{}{}", sign(number), Specifier::of_digits(precision).float(number.abs()))
+        }
+        (Some('s') | None, Some(precision)) => value.chars().take(precision).collect(),
+        (Some('f'), None) => format!("{:.6}", number()?),
+        (Some(letter @ ('e' | 'E')), precision) => {
+            let number = number().filter(|number| number.is_finite())?;
+            let shown = format!("{}{}", sign(number), exponential(number.abs(), precision.unwrap_or(6)));
+            if letter == 'E' { shown.to_ascii_uppercase() } else { shown }
+        }
+        (Some('d'), None) => value.parse::<i128>().ok()?.to_string(),
+        (Some(letter @ ('x' | 'X' | 'o' | 'b')), None) => {
+            let number = value.parse::<i128>().ok()?;
+            let (sign, size) = (if number < 0 { "-" } else { "" }, number.unsigned_abs());
+            match letter {
+                'x' => format!("{sign}{size:x}"),
+                'X' => format!("{sign}{size:X}"),
+                'o' => format!("{sign}{size:o}"),
+                _ => format!("{sign}{size:b}"),
+            }
+        }
+        (Some('s') | None, None) => value.to_string(),
+        _ => return None,
     })
 }
 
@@ -536,6 +575,18 @@ mod tests {
             (vec!["{:,}", "1234567"], Some("1,234,567")),
             (vec!["{:05d}", "-42"], Some("-0042")),
             (vec!["{:>5}|{:<5}|", "a", "b"], Some("    a|b    |")),
+            (vec!["{:^9}|{:*^9}|", "ab", "ab"], Some("   ab    |***ab****|")),
+            (vec!["{:*>5}", "7"], Some("****7")),
+            (vec!["{:x} {:X} {:o} {:b}", "-255", "255", "8", "5"], Some("-ff FF 10 101")),
+            (vec!["{:08b} {:08x}", "5", "-255"], Some("00000101 -00000ff")),
+            (vec!["{:+d} {:+d} {:+05d} {:+.1f}", "5", "-5", "5", "2.75"], Some("+5 -5 +0005 +2.8")),
+            (
+                vec!["{:e} {:.2e} {:E}", "12345.678", "-0.00012", "12345.678"],
+                Some("1.234568e+04 -1.20e-04 1.234568E+04"),
+            ),
+            (vec!["{:<15e}|{:15e}|", "1.5", "1.5"], Some("1.500000e+00   |   1.500000e+00|")),
+            (vec!["{:x}", "2.5"], None),
+            (vec!["{:e}", "a"], None),
             (vec!["{}"], None),
             (vec!["{", "a"], None),
             (vec!["{:q}", "a"], None),

@@ -18,11 +18,12 @@ use arrow::array::{
     StringArray, StructArray, TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
+use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
     DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
-use chrono::{DateTime, Datelike, NaiveDate, NaiveTime};
+use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions::datetime::date_part;
@@ -33,20 +34,28 @@ use hypostyle_types::DAY_MICROSECONDS;
 use hypostyle_types::Error;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 const TIMESTAMP: DataType = DataType::Timestamp(TimeUnit::Microsecond, None);
+
+/// When the process had its first session.
+static STARTED: LazyLock<i64> = LazyLock::new(|| Utc::now().timestamp_micros());
+
+/// Notes that there is a session.
+pub(super) fn note_start() {
+    LazyLock::force(&STARTED);
+}
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(
         &["strptime"],
-        &[Kind::Text, Kind::Text],
+        &[Kind::Text, Kind::Texts],
         |_| Ok(TIMESTAMP),
         |args, rows| read(args, rows, false),
     ),
     Described::new(
         &["try_strptime"],
-        &[Kind::Text, Kind::Text],
+        &[Kind::Text, Kind::Texts],
         |_| Ok(TIMESTAMP),
         |args, rows| read(args, rows, true),
     ),
@@ -101,12 +110,21 @@ pub(super) const FUNCTIONS: &[Described] = &[
         of if of.is_integer() => Err(refused("epoch_ns() is of a point in time")),
         _ => since_1970(&args[0], 1),
     }),
+    Described::new(
+        &["pg_postmaster_start_time", "pg_conf_load_time"],
+        &[],
+        |_| Ok(moment()),
+        |_, rows| {
+            let begun = TimestampMicrosecondArray::from_value(*STARTED, rows);
+            Ok(Arc::new(begun.with_data_type(moment())))
+        },
+    ),
     Described::new(&["isfinite"], &[Kind::Any], |_| Ok(DataType::Boolean), finite),
     Described::new(&["timezone_part"], &[Kind::Text, Kind::Time], |_| Ok(DataType::Int64), of_zone),
     Described::new(&["moment_of_seconds"], &[Kind::Double], |_| Ok(moment()), moments),
     Described::new(
         &["time_bucket"],
-        &[Kind::Interval, Kind::Time, Kind::Time],
+        &[Kind::Interval, Kind::Time, Kind::TimeOrInterval],
         |types| Ok(types.get(1).cloned().unwrap_or(TIMESTAMP)),
         bucketed,
     )
@@ -163,29 +181,57 @@ fn moments(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     Ok(Arc::new(moments.with_data_type(moment())))
 }
 
-/// Texts as what clocks show, by patterns of percent signs, or of PostgreSQL; NULLs for others, if
-/// that is wanted.
+/// Texts as what clocks show, by patterns of percent signs, or of PostgreSQL, or by the first of several
+/// that they are of; NULLs for others, if that is wanted.
 fn read(args: &[ArrayRef], rows: usize, safe: bool) -> Result<ArrayRef> {
-    let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
+    let texts = args[0].as_string::<i32>();
+    let patterns = args[1].as_string_opt::<i32>();
     let read = |row: usize| {
-        if texts.is_null(row) || patterns.is_null(row) {
+        if texts.is_null(row) || args[1].is_null(row) {
             return Ok(None);
         }
-        let (text, pattern) = (texts.value(row), patterns.value(row));
-        let found = match pattern.contains('%') {
-            true => read_percents(text, pattern)?.map(|(moment, _)| moment),
-            false => time_from_char::read(text, &nodes(pattern)).ok().map(|found| {
-                found.days * DAY_MICROSECONDS + found.time - found.ahead.unwrap_or(0) * 1_000_000
-            }),
+        let text = texts.value(row);
+        let found = match patterns {
+            Some(patterns) => read_by(text, patterns.value(row))?,
+            None => read_by_any(text, args[1].as_list::<i32>().value(row).as_string())?,
         };
         match found {
             Some(time) => Ok(Some(time)),
             None if safe => Ok(None),
-            None => Err(refused(format!("'{text}' is not of the form '{pattern}', or contradicts itself"))),
+            None => {
+                let form = match patterns {
+                    Some(patterns) => format!("of the form '{}'", patterns.value(row)),
+                    None => "of one of the forms".to_string(),
+                };
+                Err(refused(format!("'{text}' is not {form}, or contradicts itself")))
+            }
         }
     };
     let times = (0..rows).map(read).collect::<Result<TimestampMicrosecondArray>>()?;
     Ok(Arc::new(times))
+}
+
+fn read_by(text: &str, pattern: &str) -> Result<Option<i64>> {
+    Ok(match pattern.contains('%') {
+        true => read_percents(text, pattern)?.map(|(moment, _)| moment),
+        false => time_from_char::read(text, &nodes(pattern))
+            .ok()
+            .map(|found| found.days * DAY_MICROSECONDS + found.time - found.ahead.unwrap_or(0) * 1_000_000),
+    })
+}
+
+/// Returns what a text says by the first pattern that it is of.
+fn read_by_any(text: &str, patterns: &StringArray) -> Result<Option<i64>> {
+    if patterns.is_empty() {
+        return Err(refused("strptime() takes one pattern or more"));
+    }
+    for pattern in patterns.iter().flatten() {
+        let found = read_by(text, pattern)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
 }
 
 /// Returns what a text says by a pattern of percent signs: what a clock shows, or where the text has
@@ -534,7 +580,24 @@ fn of_positive_width() -> datafusion::error::DataFusionError {
     refused("time_bucket(): the width is more than nothing, and in months, or in days and less")
 }
 
+/// Buckets that begin so far from where they would begin otherwise.
+fn shifted_buckets(widths: &ArrayRef, times: &ArrayRef, offsets: &ArrayRef) -> Result<ArrayRef> {
+    let out_of_range = |_| refused("time_bucket(): a point in time is out of range");
+    // The offset is one of clocks.
+    let clocks = times.as_primitive::<TimestampMicrosecondType>().clone().with_data_type(TIMESTAMP);
+    let before = numeric::sub(&clocks, offsets).map_err(out_of_range)?;
+    let starts = bucketed(&[widths.clone(), before], clocks.len())?;
+    let starts = numeric::add(&starts, offsets).map_err(out_of_range)?;
+    let starts = starts.as_primitive::<TimestampMicrosecondType>().clone();
+    Ok(Arc::new(starts.with_data_type(times.data_type().clone())))
+}
+
 fn bucketed(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    if let [widths, times, offsets] = args
+        && *offsets.data_type() == INTERVAL
+    {
+        return shifted_buckets(widths, times, offsets);
+    }
     let widths = args[0].as_primitive::<IntervalMonthDayNanoType>();
     let times = args[1].as_primitive::<TimestampMicrosecondType>();
     let origins = args.get(2).map(|origins| origins.as_primitive::<TimestampMicrosecondType>());

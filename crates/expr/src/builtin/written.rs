@@ -23,7 +23,11 @@ pub(super) enum Kind {
     Interval,
     /// A point in time, a date or their text, with or without a zone, in microseconds.
     Time,
+    /// A point in time, or how far it is from another.
+    TimeOrInterval,
     List,
+    /// A text, or a list of texts.
+    Texts,
     /// A number, a point in time, a time of day or an interval, which a pattern shows.
     Shown,
 }
@@ -47,7 +51,16 @@ impl ArgumentKind for Kind {
                 of if of.is_string() => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
                 _ => None,
             },
+            Self::TimeOrInterval if *of == INTERVAL => Some(INTERVAL),
+            Self::TimeOrInterval => Self::Time.coerced(of),
             Self::List if is_list || of.is_null() => Some(of.clone()),
+            Self::Texts => match of {
+                DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
+                    let text = Self::Text.coerced(of.data_type())?;
+                    Some(DataType::List(Arc::new(Field::new_list_field(text, true))))
+                }
+                of => Self::Text.coerced(of),
+            },
             Self::Shown => match of {
                 DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(_) => Some(of.clone()),
                 of if of.is_numeric() || *of == INTERVAL => Some(of.clone()),
@@ -65,7 +78,9 @@ impl ArgumentKind for Kind {
             Self::Double => "a number",
             Self::Interval => "an interval",
             Self::Time => "a point in time",
+            Self::TimeOrInterval => "a point in time or an interval",
             Self::List => "a list",
+            Self::Texts => "a text or a list of texts",
             Self::Shown => "a point in time, an interval or a number",
         }
     }

@@ -71,7 +71,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
 const DEPTH_MAX: usize = 512;
 
 /// Writes an object of members; the name of each is in quotes.
-fn object<'a>(members: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>, out: &mut String) {
+pub(super) fn object<'a>(members: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>, out: &mut String) {
     out.push('{');
     for (place, (name, value)) in members.into_iter().enumerate() {
         if place > 0 {
@@ -84,7 +84,7 @@ fn object<'a>(members: impl IntoIterator<Item = (Cow<'a, str>, Cow<'a, str>)>, o
     out.push('}');
 }
 
-fn array<'a>(values: impl IntoIterator<Item = Cow<'a, str>>, out: &mut String) {
+pub(super) fn array<'a>(values: impl IntoIterator<Item = Cow<'a, str>>, out: &mut String) {
     out.push('[');
     for (place, value) in values.into_iter().enumerate() {
         if place > 0 {

@@ -4,11 +4,14 @@
 mod change;
 mod path;
 mod read;
+mod set;
 pub(crate) mod text;
+mod transform;
 mod write;
 
 pub(crate) use text::includes;
 pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
+pub(crate) use transform::{JsonColumn, JsonTransform};
 pub use write::texts;
 
 use crate::arguments::{ArgumentKind, Arguments, refused};
@@ -364,7 +367,8 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 3] = [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS];
+    let tables: [&'static [Described]; 4] =
+        [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS, set::FUNCTIONS];
     tables.into_iter().flatten()
 }
 
@@ -372,4 +376,5 @@ pub(crate) fn register(context: &SessionContext) {
     for described in all() {
         context.register_udf(ScalarUDF::from(JsonFunction::new(described)));
     }
+    transform::register(context);
 }

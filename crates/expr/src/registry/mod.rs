@@ -26,7 +26,9 @@ pub fn register_all(context: &SessionContext, meter: &Arc<Meter>, clock: &Arc<Cl
     for function in aggregate::functions() {
         context.register_udaf(function);
     }
-    context.register_udaf(percentile::function());
+    for function in percentile::functions() {
+        context.register_udaf(function);
+    }
     for function in operand::functions() {
         context.register_udf(function);
     }

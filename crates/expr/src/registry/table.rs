@@ -10,11 +10,13 @@ use crate::builtin::domain::WithinDomain;
 use crate::builtin::each::Each;
 use crate::builtin::element::Element;
 use crate::builtin::elements::OfElements;
+use crate::builtin::identifiers::UuidOfNow;
 use crate::builtin::list_functions::{Alike, Sorted};
 use crate::builtin::made::Made;
 use crate::builtin::moments::Moments;
 use crate::builtin::of_list::OfList;
 use crate::builtin::ordered::Ordered;
+use crate::builtin::overload::Overload;
 use crate::builtin::reduce::Reduce;
 use crate::builtin::sleep::Sleep;
 use crate::builtin::structure::FieldAt;
@@ -26,7 +28,7 @@ use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
 use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
-use crate::json::JsonFunction;
+use crate::json::{JsonColumn, JsonFunction, JsonTransform};
 use crate::nan::OneNan;
 use crate::operand::Operand;
 use crate::overlaps::Overlaps;
@@ -78,7 +80,9 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Element>(),
         Entry::registered::<FieldAt>(),
         Entry::registered::<InZone>(),
+        Entry::registered::<JsonColumn>(),
         Entry::registered::<JsonFunction>(),
+        Entry::registered::<JsonTransform>(),
         Entry::registered::<Made>(),
         Entry::registered::<MapEntries>(),
         Entry::registered::<OctetLength>(),
@@ -86,8 +90,10 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<OfList>(),
         Entry::registered::<Operand>(),
         Entry::registered::<Overlaps>(),
+        Entry::registered::<Overload>(),
         Entry::registered::<Sorted>(),
         Entry::registered::<Strict>(),
+        Entry::registered::<UuidOfNow>(),
         Entry::registered::<WithinDomain>(),
         Entry::refused::<Now>("planning has to make it a constant of the statement"),
         Entry::refused::<Sleep>("it waits on the node of its session"),

@@ -220,6 +220,7 @@ fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
         },
         "make_array" => Found::of_all(args).listed(),
         "map" => Found::mapped(next().element(), next().element()),
+        "map_concat" => Found::of_all(args),
         "map_entries" => {
             let (key, value) = next().entry();
             Found::of_fields(vec![key, value]).listed()
@@ -234,7 +235,7 @@ fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
         "nvl2" => Found::of_all(args.skip(1)),
         "named_struct" => Found::of_fields(args.skip(1).step_by(2).collect()),
         "row" | "struct" => Found::of_fields(args.collect()),
-        "uuid" => Found::of_type(&LogicalType::Uuid),
+        "uuid" | "uuidv7" => Found::of_type(&LogicalType::Uuid),
         _ => return None,
     })
 }

@@ -6,7 +6,7 @@ use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
 use super::rows::Rows;
-use super::words::{highest_parameter, tag};
+use super::words::highest_parameter;
 use hypostyle::kind::{has_in_name, parameters_as_arrays, writes_values};
 use hypostyle::postgres::{JSON, TEXT, by_name, by_oid, shown};
 use hypostyle::{Connection, Held, Meaning, ScalarValue, StatementDescription};

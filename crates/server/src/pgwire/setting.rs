@@ -117,7 +117,7 @@ impl Setting {
         if words.peek().is_some() || !is_known || name.starts_with("datafusion.") {
             return Ok(None);
         }
-        let shown = Settings::shown(&name);
+        let shown = Settings::shown(&name).replace('"', "\"\"");
         Ok(Some(format!("SELECT current_setting('{}') AS \"{shown}\"", name.replace('\'', "''"))))
     }
 }
@@ -175,6 +175,8 @@ mod tests {
         assert!(Setting::set(Words::of("a")).is_err());
         let shown = Setting::shown(Words::of("TRANSACTION ISOLATION LEVEL")).unwrap().unwrap();
         assert_eq!(shown, "SELECT current_setting('transaction_isolation') AS \"transaction_isolation\"");
+        let shown = Setting::shown(Words::of("\"a.b\"\" '\"")).unwrap().unwrap();
+        assert_eq!(shown, "SELECT current_setting('a.b\" ''') AS \"a.b\"\" '\"");
         let shown = Setting::shown(Words::of("Threads")).unwrap().unwrap();
         assert_eq!(shown, "SELECT current_setting('threads') AS \"threads\"");
         for of_engine in ["tables", "settings", "indexes FROM t", "datafusion.execution.batch_size"] {

@@ -159,6 +159,8 @@ fn value(parser: &mut Parser<'_>) -> Result<CopyValue, ParserError> {
             Ok(number) => CopyValue::Integer(number),
             Err(_) => CopyValue::Text(number.clone()),
         },
+        // All columns.
+        Token::Mul => CopyValue::Text("*".into()),
         Token::Word(word) if word.quote_style.is_some() => CopyValue::Text(word.value.clone()),
         Token::Word(word) => match word.value.to_lowercase().as_str() {
             "true" | "on" => CopyValue::Truth(true),
@@ -216,6 +218,10 @@ mod tests {
         let list = CopyValue::List(vec!["a".into(), "B".into(), "3".into()]);
         assert_eq!(copy.options, [option("partition_by", list), option("header", CopyValue::Truth(true))]);
         assert_eq!(copy.query.to_string(), "SELECT * FROM \"t\"");
+        let Ok(Statement::CopyTo(copy)) = of("COPY t TO 'x' (FORCE_QUOTE *, header)") else {
+            panic!("a file")
+        };
+        assert_eq!(copy.options[0], option("force_quote", CopyValue::Text("*".into())));
         for wrong in ["COPY t", "COPY t FROM x.csv", "COPY t TO 'x' (FORMAT", "COPY t TO 'x' y", "COPY (t"] {
             assert_eq!(of(wrong).err().map(|error| error.kind()), Some(ErrorKind::Syntax), "{wrong}");
         }

@@ -7,6 +7,7 @@ mod comment;
 mod constraints;
 mod copy;
 mod explain;
+mod like_table;
 mod maintenance;
 mod materialized;
 mod partition;
@@ -18,6 +19,7 @@ pub use comment::ConstraintComment;
 pub use constraints::SetConstraints;
 pub use copy::{CopyFrom, CopyOption, CopyTo, CopyValue};
 pub use explain::ExplainOptions;
+pub use like_table::{CreateLike, LikePart};
 pub use materialized::{CreateMaterialized, Refresh};
 pub use sequence::{SequenceClauses, SequenceDefinition};
 pub use session::{Kill, Pragma};
@@ -36,7 +38,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{AlterTable, CreateIndex, ObjectName, Query, Statement as Tree};
 
 /// A statement, as far as its text says what it is.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Statement {
     /// What the parser reads: queries, writes of rows, most definitions.
     Tree(Box<DfStatement>),
@@ -57,6 +59,8 @@ pub enum Statement {
     CommentOnConstraint(ConstraintComment),
     CopyFrom(CopyFrom),
     CopyTo(CopyTo),
+    /// CREATE TABLE … (LIKE …).
+    CreateLike(CreateLike),
     CreateMaterialized(CreateMaterialized),
     CreateOrderIndex(Box<CreateIndex>),
     CreateSequence(Box<SequenceDefinition>),
@@ -230,6 +234,9 @@ impl Statement {
             ["COPY", ..] => copy::parse(sql, extension)?,
             ["CREATE" | "ALTER", "SEQUENCE"] => sequence::parse(sql)?,
             ["CREATE", "TEMP" | "TEMPORARY"] if rest.is_at(&["SEQUENCE"]) => sequence::parse(sql)?,
+            ["CREATE", "TABLE" | "TEMP" | "TEMPORARY" | "OR"] if let Some(like) = like_table::parse(sql) => {
+                Self::CreateLike(like)
+            }
             ["CREATE", "ORDER"] => Self::CreateOrderIndex(Box::new(order_index(sql, extension)?)),
             // Tables of memory and of files are alike.
             ["CREATE", "UNLOGGED"] if !rest.is_at(&["UNLOGGED"]) => {

@@ -3,7 +3,7 @@
 //! Each side has checked its changes against what it saw. What one of them has committed is
 //! compared here with what the other is about to; nothing here reads files or takes locks.
 
-use crate::rows::Shift;
+use crate::rows::{Shift, positions_before};
 use crate::table::TableData;
 use arrow_array::UInt64Array;
 use hypostyle_format::{
@@ -56,6 +56,29 @@ pub(super) fn check_unchanged(table: &str, fate: Fate) -> Result<()> {
         Fate::Unchanged => Ok(()),
         _ => Err(conflict(table, CHANGED)),
     }
+}
+
+/// Checks that rows which a transaction has read to rely on them are as they were.
+///
+/// # Errors
+/// `Conflict` when others have deleted or updated one of them, or it is not known where one is.
+pub(super) fn check_kept(
+    before: Option<&Arc<TableData>>,
+    now: Option<&Arc<TableData>>,
+    version: Version,
+    rows: &RoaringTreemap,
+) -> Result<()> {
+    // Nobody else knows a table that this transaction has created.
+    let Some(before) = before else { return Ok(()) };
+    let name = &before.entry().name;
+    let Some(now) = now else { return Err(conflict(name, "was dropped")) };
+    let beyond = now.beyond_files();
+    if beyond.moved > version {
+        return Err(conflict(name, "was altered or compacted"));
+    }
+    let rows = positions_before(rows, before.positions());
+    let shifts = beyond.shifts.since(version);
+    moved_deletions(name, rows, before.rows_in_files(), shifts, now.deleted()).map(drop)
 }
 
 /// Checks that what a change drops, alters or replaces is as the transaction has found it. `fate`

@@ -27,7 +27,7 @@ use crate::rows::Uncommitted;
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
 use append::LOG_ROWS_BYTES_MAX;
-use conflict::check_unchanged;
+use conflict::{check_kept, check_unchanged};
 use constraint::{Effort, OwnKeys};
 use hashbrown::HashMap;
 use hypostyle_format::Catalog;
@@ -66,6 +66,8 @@ pub struct Transaction {
     changed: BTreeMap<TableId, Changed>,
     /// Tables that were read as a whole, and must stay as they are.
     guarded: BTreeSet<TableId>,
+    /// Rows that must stay as they are, by their positions in [`Self::snapshot`].
+    kept: BTreeMap<TableId, RoaringTreemap>,
     known_keys: HashMap<KeyOf, KnownKeys>,
     /// Keeps the database's own thread from changing tables meanwhile.
     _begun: Option<Begun>,
@@ -153,6 +155,7 @@ impl Transaction {
             is_committed: false,
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
+            kept: BTreeMap::new(),
             known_keys: HashMap::new(),
             _begun: begun,
         }
@@ -196,6 +199,12 @@ impl Transaction {
     /// conflict.
     pub fn guard(&mut self, id: TableId) {
         self.guarded.insert(id);
+    }
+
+    /// Has the commit look at rows of a table, which are told by their positions in [`Self::snapshot`]:
+    /// another transaction that has deleted or updated one of them is a conflict.
+    pub fn keep_rows(&mut self, id: TableId, positions: &RoaringTreemap) {
+        *self.kept.entry(id).or_default() |= positions;
     }
 
     /// Whether there is anything to commit.
@@ -313,6 +322,9 @@ impl Transaction {
             let committed = self.database.commit_with(|latest| {
                 for (id, table) in self.guarded.iter().filter_map(|id| Some((id, base.table_by_id(*id)?))) {
                     check_unchanged(&table.entry().name, fate(*id, base, latest))?;
+                }
+                for (id, rows) in &self.kept {
+                    check_kept(base.table_by_id(*id), latest.table_by_id(*id), base.version(), rows)?;
                 }
                 match (keys.compare(&compared, latest, effort)?, inserts.take()) {
                     (true, Some(inserts)) => staged.against(base, latest, inserts),
@@ -537,6 +549,31 @@ mod tests {
             let committed = transaction.commit();
             assert_eq!(committed.err().map(|error| error.kind()), guards.then_some(ErrorKind::Conflict));
         }
+    }
+
+    #[test]
+    fn kept_rows_must_stay_as_they_were() {
+        let (database, id) = with_table(&[1, 2, 3]);
+        for (gone, is_conflict) in [(1, false), (0, true)] {
+            let mut transaction = database.begin(1).unwrap();
+            let live = transaction.base().table_by_id(id).unwrap().deleted().clone();
+            let live: Vec<u64> = (0..3).filter(|position| !live.contains(*position)).collect();
+            transaction.keep_rows(id, &positions(&live[..1]));
+            transaction.create_schema(&format!("s{gone}")).unwrap();
+            let mut other = database.begin(1).unwrap();
+            other.append(id, &batch(&[4])).unwrap();
+            other.delete(id, &positions(&[live[gone]])).unwrap();
+            other.commit().unwrap();
+            let committed = transaction.commit();
+            assert_eq!(committed.err().map(|error| error.kind()), is_conflict.then_some(ErrorKind::Conflict));
+        }
+        // Who has changed nothing has read one state, whatever came later.
+        let mut transaction = database.begin(1).unwrap();
+        transaction.keep_rows(id, &positions(&[2]));
+        let mut other = database.begin(1).unwrap();
+        other.delete(id, &positions(&[2])).unwrap();
+        other.commit().unwrap();
+        transaction.commit().unwrap();
     }
 
     #[test]

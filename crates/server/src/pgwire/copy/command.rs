@@ -45,6 +45,10 @@ pub(in crate::pgwire) struct Copy {
     pub(super) header_match: bool,
     pub(super) quote: u8,
     pub(super) escape: u8,
+    /// The columns whose values all stand in quotes; `*` is all of them.
+    force_quote: Vec<String>,
+    /// Whether those of a column do, by its place.
+    pub(super) quoted: Vec<bool>,
 }
 
 impl Copy {
@@ -103,6 +107,8 @@ impl Copy {
             header_match: false,
             quote: b'"',
             escape: b'"',
+            force_quote: Vec::new(),
+            quoted: Vec::new(),
         };
         copy.options(&mut words)?;
         Ok(Some(copy))
@@ -141,6 +147,7 @@ impl Copy {
                 "null" => null = Some(words.value()?),
                 "quote" => quote = Some(one_byte("the quote", words.value()?)?),
                 "escape" => escape = Some(one_byte("the escape", words.value()?)?),
+                "force_quote" => self.force_quote = columns_of(words)?,
                 "encoding" => {
                     let encoding = words.value()?;
                     if !["utf8", "utf-8", "unicode"].iter().any(|name| encoding.eq_ignore_ascii_case(name)) {
@@ -174,9 +181,12 @@ impl Copy {
     fn check_options(&self, given: &[String]) -> Result<()> {
         let of_format = match self.format {
             Format::Csv => None,
-            Format::Text => given.iter().find(|option| matches!(option.as_str(), "quote" | "escape")),
+            Format::Text => {
+                given.iter().find(|option| matches!(option.as_str(), "quote" | "escape" | "force_quote"))
+            }
             Format::Binary => given.iter().find(|option| {
-                matches!(option.as_str(), "delimiter" | "null" | "header" | "quote" | "escape")
+                let is_of_lines = matches!(option.as_str(), "delimiter" | "null" | "header");
+                is_of_lines || matches!(option.as_str(), "quote" | "escape" | "force_quote")
             }),
         };
         if let Some(option) = of_format {
@@ -186,6 +196,9 @@ impl Copy {
         }
         if self.header_match && !self.is_in {
             return Err(Error::new(ErrorKind::Syntax, "HEADER MATCH is for COPY FROM"));
+        }
+        if !self.force_quote.is_empty() && self.is_in {
+            return Err(Error::new(ErrorKind::Syntax, "FORCE_QUOTE is for COPY TO"));
         }
         Ok(())
     }
@@ -212,6 +225,20 @@ impl Copy {
         Err(Error::invalid_input(wrong).with_sqlstate("22023"))
     }
 
+    /// Returns it with the columns that it has, some of which stand in quotes.
+    ///
+    /// # Errors
+    /// `InvalidInput` (42703) for a column that there is not.
+    pub fn of_columns(&self, names: &[&str]) -> Result<Self> {
+        let unknown = self.force_quote.iter().find(|name| *name != "*" && !names.contains(&name.as_str()));
+        if let Some(name) = unknown {
+            let message = format!("FORCE_QUOTE names no column \"{name}\" that is copied");
+            return Err(Error::invalid_input(message).with_sqlstate("42703"));
+        }
+        let is_quoted = |name: &&str| self.force_quote.iter().any(|of| of == "*" || of == name);
+        Ok(Self { quoted: names.iter().map(is_quoted).collect(), ..self.clone() })
+    }
+
     /// What is copied, as a query.
     pub fn query(&self) -> String {
         match &self.query {
@@ -222,6 +249,24 @@ impl Copy {
                 format!("SELECT {columns} FROM {}", self.table)
             }
         }
+    }
+}
+
+/// Takes `*` or the names of columns in parentheses.
+fn columns_of(words: &mut Words<'_>) -> Result<Vec<String>> {
+    if words.accept_symbol('*') {
+        return Ok(vec!["*".into()]);
+    }
+    if !words.accept_symbol('(') {
+        return Err(unexpected("* or columns in parentheses", words.peek().as_ref()));
+    }
+    let mut columns = vec![words.name()?];
+    while words.accept_symbol(',') {
+        columns.push(words.name()?);
+    }
+    match words.accept_symbol(')') {
+        true => Ok(columns),
+        false => Err(unexpected(")", words.peek().as_ref())),
     }
 }
 

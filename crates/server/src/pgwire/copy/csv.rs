@@ -8,11 +8,11 @@
 use super::command::Copy;
 use bytes::{BufMut, BytesMut};
 
-/// Writes a field, in quotes where it needs them.
-pub(super) fn put_csv(body: &mut BytesMut, text: &[u8], copy: &Copy) {
+/// Writes a field, in quotes where it needs them, or is to have them.
+pub(super) fn put_csv(body: &mut BytesMut, text: &[u8], copy: &Copy, is_quoted: bool) {
     let special = |byte: &u8| [copy.delimiter, copy.quote, b'\n', b'\r'].contains(byte);
     // A text that looks like NULL is not NULL.
-    if !text.iter().any(special) && text != copy.null.as_bytes() && text != b"\\." {
+    if !is_quoted && !text.iter().any(special) && text != copy.null.as_bytes() && text != b"\\." {
         return body.put_slice(text);
     }
     body.put_u8(copy.quote);

@@ -42,10 +42,13 @@ pub(super) fn send(
         return Err(refused());
     }
     let mut rows = Rows::new(connection.clone(), result, None, style);
+    let names: Vec<&str> = rows.columns.iter().map(|column| column.name.as_str()).collect();
+    let quoted = copy.of_columns(&names)?;
+    let (header, copy) = (copy, &quoted);
     output.replies.copy(b'H', copy.format == Format::Binary, rows.columns.len());
     if copy.header && copy.format != Format::Binary {
         let names = rows.columns.iter().map(|column| Some(column.name.as_bytes()));
-        output.replies.message(b'd', |body| put_line(body, names, copy));
+        output.replies.message(b'd', |body| put_line(body, names, header));
     }
     // Clients expect the beginning and the first row, or the end, in one message.
     let mut first = copy.format == Format::Binary;
@@ -99,7 +102,9 @@ fn put_line<'a>(body: &mut BytesMut, fields: impl Iterator<Item = Option<&'a [u8
         }
         match field {
             None => body.put_slice(copy.null.as_bytes()),
-            Some(text) if copy.format == Format::Csv => put_csv(body, text, copy),
+            Some(text) if copy.format == Format::Csv => {
+                put_csv(body, text, copy, copy.quoted.get(index).copied().unwrap_or_default());
+            }
             Some(text) => put_escaped(body, text, copy.delimiter),
         }
     }
@@ -169,6 +174,25 @@ mod tests {
             let line = std::str::from_utf8(&line).unwrap().strip_suffix('\n').unwrap();
             let back: Vec<Option<String>> = split(line, copy);
             assert_eq!(back.iter().map(Option::as_deref).collect::<Vec<_>>(), fields, "{line}");
+        }
+    }
+
+    #[test]
+    fn columns_stand_in_quotes_where_that_is_asked_for() {
+        for (options, expected) in [
+            ("FORMAT csv, FORCE_QUOTE *", "\"x\",,\"1\"\n"),
+            ("FORMAT csv, FORCE_QUOTE (c, b)", "x,,\"1\"\n"),
+            ("FORMAT csv", "x,,1\n"),
+        ] {
+            let copy = copy(&format!("t TO STDOUT ({options})")).of_columns(&["a", "b", "c"]).unwrap();
+            let mut line = BytesMut::new();
+            put_line(&mut line, [Some(&b"x"[..]), None, Some(&b"1"[..])].into_iter(), &copy);
+            assert_eq!(std::str::from_utf8(&line).unwrap(), expected, "{options}");
+        }
+        let unknown = copy("t TO STDOUT (FORMAT csv, FORCE_QUOTE (d))").of_columns(&["a"]).unwrap_err();
+        assert_eq!(unknown.sqlstate(), "42703");
+        for wrong in ["t TO STDOUT (FORCE_QUOTE *)", "t FROM STDIN (FORMAT csv, FORCE_QUOTE *)"] {
+            assert_eq!(Copy::of(Words::of(wrong)).unwrap_err().sqlstate(), "42601", "{wrong}");
         }
     }
 }

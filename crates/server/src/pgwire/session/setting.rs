@@ -89,23 +89,16 @@ impl Session {
                 self.local.push((name.clone(), self.settings.get(&name)));
             }
         }
-        let literal = |value: &str| value.replace('\'', "''");
         match name.as_str() {
             "timezone" => {
-                let wanted = literal(value.unwrap_or("UTC"));
-                self.connection.execute(&format!("SET timezone = '{wanted}'"))?;
+                self.connection.change_setting("timezone", Some(value.unwrap_or("UTC")), false)?;
                 self.zone = zone(&self.zone_name())?;
                 Ok(())
             }
             "search_path" => {
-                let path = value.unwrap_or("main");
-                self.connection.execute(&format!("SET search_path = '{}'", literal(path))).map(drop)
+                self.connection.change_setting("search_path", Some(value.unwrap_or("main")), false)
             }
-            engine if is_of_engine(engine) => {
-                let set = if local { "SET LOCAL" } else { "SET" };
-                let set = value.map(|value| format!("{set} {engine} = '{}'", literal(value)));
-                self.connection.execute(&set.unwrap_or_else(|| format!("RESET {engine}"))).map(drop)
-            }
+            engine if is_of_engine(engine) => self.connection.change_setting(engine, value, local),
             "role" if value.is_some_and(|role| role != "none" && role != self.settings.user()) => {
                 Err(Error::unsupported("a session cannot take another role; connect as that user"))
             }

@@ -22,9 +22,13 @@ public final class Appender implements AutoCloseable {
     /** Why nothing more can be appended, or null. */
     private SQLException failed;
     private boolean isFinished;
+    private final String table;
+    /** The table's columns, once it has mattered what they are. */
+    private Field[] columns;
 
     Appender(Session session, String table) throws SQLException {
         this.session = session;
+        this.table = table;
         byte[] name = Native.utf8(table);
         long opened = session.call(null, connection -> Native.openAppender(connection, name));
         handle = new Handle(this, opened, Native::freeAppender);
@@ -53,7 +57,7 @@ public final class Appender implements AutoCloseable {
             try {
                 List<Value> row = new ArrayList<>(values.length);
                 for (Object value : values) {
-                    row.add(scalar(Value.of(value)));
+                    row.add(wanted(connection, row.size(), scalar(Value.of(value))));
                 }
                 for (Value value : row) {
                     Native.appendValue(open, value.type.ordinal(), value.scale, value.integer, value.high, value.number,
@@ -66,6 +70,23 @@ public final class Appender implements AutoCloseable {
             }
             return null;
         });
+    }
+
+    /** Returns the value for its column: a moment where that is a TIMESTAMPTZ. */
+    private Value wanted(long connection, int index, Value value) throws SQLException {
+        if (!value.hasMoment()) {
+            return value;
+        }
+        if (columns == null) {
+            String name = Catalog.quoted(SqlText.parts(table));
+            long prepared = Native.prepare(connection, Native.utf8("SELECT * FROM " + name));
+            try {
+                columns = Field.ofStatement(Native.describeStatement(prepared));
+            } finally {
+                Native.freeStatement(prepared);
+            }
+        }
+        return index < columns.length && columns[index].type == SqlType.TIMESTAMPTZ ? value.asMoment() : value;
     }
 
     private static Value scalar(Value value) throws SQLException {

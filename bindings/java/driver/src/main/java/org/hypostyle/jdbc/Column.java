@@ -3,7 +3,6 @@ package org.hypostyle.jdbc;
 
 import java.math.BigDecimal;
 import java.math.BigInteger;
-import java.math.RoundingMode;
 import java.nio.charset.StandardCharsets;
 import java.sql.SQLException;
 import java.time.LocalDate;
@@ -95,7 +94,7 @@ abstract class Column {
 
     /** Cuts a fraction off. */
     final long whole(BigDecimal number) throws SQLException {
-        BigInteger whole = number.setScale(0, RoundingMode.DOWN).toBigInteger();
+        BigInteger whole = Conversions.wholeNumber(number);
         if (whole.compareTo(LEAST) < 0 || whole.compareTo(MOST) > 0) {
             throw outOfRange(number, "a long");
         }

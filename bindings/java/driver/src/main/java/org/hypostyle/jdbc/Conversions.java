@@ -5,6 +5,7 @@ import java.io.InputStream;
 import java.io.Reader;
 import java.math.BigDecimal;
 import java.math.BigInteger;
+import java.math.RoundingMode;
 import java.sql.Array;
 import java.sql.Blob;
 import java.sql.Clob;
@@ -27,6 +28,7 @@ import java.time.ZoneId;
 import java.time.ZonedDateTime;
 import java.util.Arrays;
 import java.util.Calendar;
+import java.util.GregorianCalendar;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -34,6 +36,10 @@ import java.util.UUID;
 
 /** Makes values of one class of those of another. */
 final class Conversions {
+    /** So many digits a number may have before the point and behind it: to write out more takes all memory. */
+    private static final int DIGITS_MOST = 131_072;
+    /** The milliseconds of a moment soon after the year 1 has begun in any zone and calendar. */
+    private static final long EARLY = -62_100_000_000_000L;
     private static final Map<Class<?>, ValueReader> READERS = new HashMap<>();
 
     private Conversions() {}
@@ -54,10 +60,12 @@ final class Conversions {
         READERS.put(Float.class, (column, row) -> (float) column.getDouble(row));
         READERS.put(Double.class, Column::getDouble);
         READERS.put(BigDecimal.class, Column::getBigDecimal);
-        READERS.put(BigInteger.class, (column, row) -> column.getBigDecimal(row).toBigInteger());
+        READERS.put(BigInteger.class, (column, row) -> wholeNumber(column.getBigDecimal(row)));
         READERS.put(byte[].class, Column::getBytes);
-        READERS.put(LocalDate.class, Column::getDate);
-        READERS.put(LocalTime.class, Column::getTime);
+        READERS.put(LocalDate.class, (column, row) -> column.isInstant()
+                ? localDateTime(column, row).toLocalDate() : column.getDate(row));
+        READERS.put(LocalTime.class, (column, row) -> column.isInstant()
+                ? localDateTime(column, row).toLocalTime() : column.getTime(row));
         READERS.put(LocalDateTime.class, Conversions::localDateTime);
         READERS.put(OffsetDateTime.class, Column::getOffsetDateTime);
         READERS.put(ZonedDateTime.class, (column, row) -> column.getOffsetDateTime(row).toZonedDateTime());
@@ -162,7 +170,7 @@ final class Conversions {
         return calendar;
     }
 
-    private static ZoneId zone(Calendar calendar) {
+    static ZoneId zone(Calendar calendar) {
         return calendar == null ? ZoneId.systemDefault() : calendar.getTimeZone().toZoneId();
     }
 
@@ -199,10 +207,75 @@ final class Conversions {
         return new Timestamp(time.getTime()).toLocalDateTime().toLocalTime();
     }
 
+    /** Returns the day that a date shows; {@code toLocalDate} forgets that a year is before Christ. */
+    static LocalDate localDate(Date date) throws SQLException {
+        try {
+            return date.getTime() < EARLY ? early(date).toLocalDate() : date.toLocalDate();
+        } catch (DateTimeException error) {
+            throw notGregorian(date, error);
+        }
+    }
+
+    static LocalDateTime localDateTime(Timestamp point) throws SQLException {
+        try {
+            return point.getTime() < EARLY ? early(point).withNano(point.getNanos()) : point.toLocalDateTime();
+        } catch (DateTimeException error) {
+            throw notGregorian(point, error);
+        }
+    }
+
+    private static LocalDateTime early(java.util.Date moment) {
+        GregorianCalendar shown = new GregorianCalendar();
+        shown.setTime(moment);
+        int year = shown.get(Calendar.YEAR);
+        return LocalDateTime.of(shown.get(Calendar.ERA) == GregorianCalendar.BC ? 1 - year : year,
+                shown.get(Calendar.MONTH) + 1, shown.get(Calendar.DAY_OF_MONTH), shown.get(Calendar.HOUR_OF_DAY),
+                shown.get(Calendar.MINUTE), shown.get(Calendar.SECOND));
+    }
+
+    private static SQLException notGregorian(java.util.Date moment, DateTimeException error) {
+        return Errors.refused("22008", "the day of " + moment + " is one of the Julian calendar alone", error);
+    }
+
     /** Returns what a clock of the calendar's zone shows at a moment. */
     static LocalDateTime localDateTime(java.util.Date moment, Calendar calendar) {
         LocalDateTime point = Instant.ofEpochMilli(moment.getTime()).atZone(zone(calendar)).toLocalDateTime();
         return moment instanceof Timestamp exact ? point.withNano(exact.getNanos()) : point;
+    }
+
+    static void checkDigits(BigDecimal number) throws SQLException {
+        checkDigits(number.scale(), number.precision());
+    }
+
+    private static void checkDigits(long scale, long precision) throws SQLException {
+        if (scale > DIGITS_MOST || precision - scale > DIGITS_MOST) {
+            throw Errors.refused("22003", "a number has more than " + DIGITS_MOST + " digits before or behind its point");
+        }
+    }
+
+    /** Rounds a number to digits behind the point. */
+    static BigDecimal scaled(BigDecimal number, int scale) throws SQLException {
+        checkDigits(number);
+        checkDigits(scale, scale);
+        return number.setScale(scale, RoundingMode.HALF_UP);
+    }
+
+    /** Cuts a fraction off. */
+    static BigInteger wholeNumber(BigDecimal number) throws SQLException {
+        if ((long) number.precision() - number.scale() <= 0) {
+            return BigInteger.ZERO;
+        }
+        checkDigits(0, (long) number.precision() - number.scale());
+        return number.setScale(0, RoundingMode.DOWN).unscaledValue();
+    }
+
+    /** Reads a number whose text may be anybody's: more digits than any number has take minutes. */
+    static BigDecimal parseNumber(String text) {
+        String stripped = text.strip();
+        if (stripped.length() > 3 * DIGITS_MOST) {
+            throw new NumberFormatException("a text of " + stripped.length() + " characters");
+        }
+        return new BigDecimal(stripped);
     }
 
     /** Reads a number as the database writes it. */
@@ -236,14 +309,17 @@ final class Conversions {
         }
     }
 
-    /** Reads a date, or a date and a time with a blank or a T between. */
+    /** Reads a date, or a date and a time with a blank or a T between, also with an offset from UTC. */
     static LocalDateTime parseTimestamp(String text) {
         String stripped = text.strip();
         int time = Math.max(stripped.indexOf(' '), stripped.indexOf('T'));
         if (time < 0) {
             return LocalDate.parse(stripped).atStartOfDay();
         }
-        return LocalDateTime.parse(stripped.substring(0, time) + 'T' + stripped.substring(time + 1));
+        String point = stripped.substring(0, time) + 'T' + stripped.substring(time + 1);
+        boolean hasOffset = point.endsWith("Z") || point.indexOf('+', time) > 0 || point.indexOf('-', time) > 0;
+        return !hasOffset ? LocalDateTime.parse(point)
+                : OffsetDateTime.parse(point).atZoneSameInstant(ZoneId.systemDefault()).toLocalDateTime();
     }
 
     /** Returns the days since 1970 of a date, which a DATE has to hold. */

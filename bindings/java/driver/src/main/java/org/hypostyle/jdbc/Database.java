@@ -14,31 +14,45 @@ final class Database {
 
     /** The key in {@link #SHARED}; null for a database that is not shared. */
     private final Address key;
-    private long handle;
+    private volatile long handle;
     private int users;
 
-    private Database(Address key, long handle) {
+    private Database(Address key) {
         this.key = key;
-        this.handle = handle;
     }
 
     /** Opens the database of an address, or finds it. Each call is paired with one of {@link #release}. */
     static Database acquire(Address address) throws SQLException {
         Library.load();
         if (address.shared() == null) {
-            Database database = new Database(null, open(address));
-            database.users = 1;
-            return database;
+            return new Database(null).retain().opened(address);
         }
         Address key = new Address(address.shared(), address.shared(), address.options());
+        Database database;
         synchronized (SHARED) {
-            Database database = SHARED.get(key);
-            if (database == null) {
-                database = new Database(key, open(address));
-                SHARED.put(key, database);
+            database = SHARED.computeIfAbsent(key, Database::new).retain();
+        }
+        return database.opened(address);
+    }
+
+    /**
+     * Opens the database for a user, unless another one has; users of other databases wait for nothing. If that fails,
+     * the user is none.
+     */
+    private Database opened(Address address) throws SQLException {
+        boolean isOpen = false;
+        try {
+            synchronized (this) {
+                if (handle == 0) {
+                    handle = open(address);
+                }
             }
-            database.users++;
-            return database;
+            isOpen = true;
+            return this;
+        } finally {
+            if (!isOpen) {
+                release();
+            }
         }
     }
 
@@ -77,7 +91,11 @@ final class Database {
                 SHARED.remove(key);
             }
         }
-        Native.close(handle);
-        handle = 0;
+        synchronized (this) {
+            if (handle != 0) {
+                Native.close(handle);
+                handle = 0;
+            }
+        }
     }
 }

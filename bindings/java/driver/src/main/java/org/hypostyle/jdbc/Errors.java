@@ -104,6 +104,11 @@ final class Errors {
         return new SQLException("the " + what + " is closed", "HY010", CLOSED);
     }
 
+    /** Makes the exception for a result whose statement was cancelled while it waited to be read. */
+    static SQLException cancelled() {
+        return make(INTERRUPTED, "57014", "the statement was cancelled");
+    }
+
     static SQLTimeoutException timeout(SQLException cause, String message) {
         return new SQLTimeoutException(message, cause.getSQLState(), INTERRUPTED, cause);
     }

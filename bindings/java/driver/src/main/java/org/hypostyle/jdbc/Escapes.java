@@ -6,6 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * Translates JDBC's escapes, such as <code>{d '2026-01-31'}</code> and <code>{fn ucase(name)}</code>, into SQL. Other
@@ -25,10 +26,15 @@ final class Escapes {
             Map.entry("HOUR", "extract(hour FROM %s)"), Map.entry("MINUTE", "extract(minute FROM %s)"),
             Map.entry("SECOND", "extract(second FROM %s)"), Map.entry("MONTH", "extract(month FROM %s)"),
             Map.entry("QUARTER", "extract(quarter FROM %s)"), Map.entry("WEEK", "extract(week FROM %s)"),
-            Map.entry("YEAR", "extract(year FROM %s)"));
-    private static final Map<String, String> TYPES = Map.of("SQL_INTEGER", "INTEGER", "SQL_BIGINT", "BIGINT",
-            "SQL_SMALLINT", "SMALLINT", "SQL_DOUBLE", "DOUBLE", "SQL_REAL", "REAL", "SQL_DECIMAL", "DECIMAL",
-            "SQL_VARCHAR", "VARCHAR", "SQL_DATE", "DATE", "SQL_TIME", "TIME", "SQL_TIMESTAMP", "TIMESTAMP");
+            Map.entry("YEAR", "extract(year FROM %s)"), Map.entry("SPACE", "repeat(' ', %s)"));
+    /** The types of JDBC, with SQL_ before them or without, that the database has under other names. */
+    private static final Map<String, String> TYPES = Map.ofEntries(Map.entry("BIT", "BOOLEAN"),
+            Map.entry("FLOAT", "DOUBLE"), Map.entry("NUMERIC", "DECIMAL"), Map.entry("CHAR", "VARCHAR"),
+            Map.entry("LONGVARCHAR", "VARCHAR"), Map.entry("CLOB", "VARCHAR"), Map.entry("NCHAR", "VARCHAR"),
+            Map.entry("NVARCHAR", "VARCHAR"), Map.entry("LONGNVARCHAR", "VARCHAR"), Map.entry("NCLOB", "VARCHAR"),
+            Map.entry("BINARY", "BLOB"), Map.entry("VARBINARY", "BLOB"), Map.entry("LONGVARBINARY", "BLOB"),
+            Map.entry("GUID", "UUID"));
+    private static final Set<String> NILADIC = Set.of("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP");
     private static final Map<String, String> LITERALS = Map.of("D", "DATE ", "T", "TIME ", "TS", "TIMESTAMP ");
 
     private Escapes() {}
@@ -83,8 +89,11 @@ final class Escapes {
             case "TS":
             case "ESCAPE":
                 return following == '\'' ? word : "";
-            case "FN":
             case "OJ":
+                return next > end && (following == '(' || following == '"' || Character.isUnicodeIdentifierStart(following))
+                        ? word : "";
+            case "FN":
+            case "CALL":
                 return next > end && Character.isUnicodeIdentifierStart(following) ? word : "";
             case "LIMIT":
                 return next > end && (Character.isDigit(following) || following == '?') ? word : "";
@@ -115,6 +124,8 @@ final class Escapes {
                 return function(body);
             case "OJ":
                 return body;
+            case "CALL":
+                return "SELECT " + body + (body.endsWith(")") ? "" : "()");
             case "ESCAPE":
             case "LIMIT":
                 return word + " " + body;
@@ -124,6 +135,9 @@ final class Escapes {
     }
 
     private static String function(String call) throws SQLException {
+        if (NILADIC.contains(call.toUpperCase(Locale.ROOT))) {
+            return call;
+        }
         int open = call.indexOf('(');
         if (open < 0 || !call.endsWith(")")) {
             throw Errors.refused("42601", "the escape {fn " + call + "} is no call of a function");
@@ -132,8 +146,11 @@ final class Escapes {
         String inner = call.substring(open + 1, call.length() - 1).strip();
         List<String> arguments = arguments(inner);
         if (name.equals("CONVERT") && arguments.size() == 2) {
-            String type = arguments.get(1).toUpperCase(Locale.ROOT);
+            String type = arguments.get(1).toUpperCase(Locale.ROOT).replaceFirst("^SQL_", "");
             return "CAST(" + arguments.get(0) + " AS " + TYPES.getOrDefault(type, type) + ")";
+        }
+        if (name.equals("INSERT") && arguments.size() == 4) {
+            return insert(arguments);
         }
         if (name.equals("LOCATE") && arguments.size() >= 2) {
             return locate(arguments);
@@ -143,6 +160,14 @@ final class Escapes {
         }
         String form = FUNCTIONS.get(name);
         return form == null ? call : form.replace("%s", inner);
+    }
+
+    /** Writes a text into another one, in the place of some of its characters. */
+    private static String insert(List<String> arguments) {
+        String text = arguments.get(0);
+        String start = arguments.get(1);
+        return "(left(%s, (%s) - 1) || %s || substr(%s, (%s) + (%s)))".formatted(text, start, arguments.get(3), text, start,
+                arguments.get(2));
     }
 
     private static String locate(List<String> arguments) {

@@ -185,7 +185,7 @@ final class Field {
             case TIMESTAMP:
                 return scale == 6 ? "TIMESTAMP" : "TIMESTAMP_" + (scale == 0 ? "S" : scale == 3 ? "MS" : "NS");
             case TIMESTAMPTZ:
-                return "TIMESTAMP WITH TIME ZONE";
+                return SqlType.TIMESTAMPTZ_NAME;
             case LIST:
                 return children.get(0).typeName + "[]";
             case ARRAY:

@@ -26,7 +26,7 @@ final class HypostyleArray implements Array {
             throw Errors.refused("HY009", "the name of the elements' type is null");
         }
         Object[] values = elements == null ? new Object[0] : elements.clone();
-        return new HypostyleArray(Field.inMemory("item", SqlType.named(typeName), typeName), values);
+        return new HypostyleArray(Field.inMemory("item", SqlType.portable(typeName), typeName), values);
     }
 
     private Object[] values() throws SQLException {

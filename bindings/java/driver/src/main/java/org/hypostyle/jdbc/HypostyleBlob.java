@@ -40,6 +40,12 @@ final class HypostyleBlob implements Blob {
         }
     }
 
+    static void checkGiven(Object given) throws SQLException {
+        if (given == null) {
+            throw Errors.refused("HY009", "what is to be set or found is null");
+        }
+    }
+
     static int count(long count, int offset, long length) throws SQLException {
         if (count < 0) {
             throw Errors.refused("22011", "a length cannot be " + count);
@@ -71,6 +77,7 @@ final class HypostyleBlob implements Blob {
 
     @Override
     public long position(byte[] pattern, long start) throws SQLException {
+        checkGiven(pattern);
         byte[] all = bytes();
         for (int from = offset(start, all.length); from + pattern.length <= all.length; from++) {
             if (Arrays.equals(all, from, from + pattern.length, pattern, 0, pattern.length)) {
@@ -82,17 +89,20 @@ final class HypostyleBlob implements Blob {
 
     @Override
     public long position(Blob pattern, long start) throws SQLException {
-        return position(pattern.getBytes(1, Math.toIntExact(pattern.length())), start);
+        checkGiven(pattern);
+        return position(pattern.getBytes(1, Streams.limit(pattern.length())), start);
     }
 
     @Override
     public int setBytes(long position, byte[] from) throws SQLException {
+        checkGiven(from);
         return setBytes(position, from, 0, from.length);
     }
 
     @Override
     public int setBytes(long position, byte[] from, int offset, int length) throws SQLException {
         int at = offset(position, bytes().length);
+        checkGiven(from);
         checkPart(offset, length, from.length);
         byte[] changed = Arrays.copyOf(bytes, Math.max(bytes.length, at + length));
         System.arraycopy(from, offset, changed, at, length);

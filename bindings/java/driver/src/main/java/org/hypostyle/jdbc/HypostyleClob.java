@@ -59,17 +59,20 @@ final class HypostyleClob implements NClob {
 
     @Override
     public long position(String wanted, long start) throws SQLException {
+        HypostyleBlob.checkGiven(wanted);
         int found = text().indexOf(wanted, HypostyleBlob.offset(start, text.length()));
         return found < 0 ? -1 : found + 1L;
     }
 
     @Override
     public long position(Clob wanted, long start) throws SQLException {
-        return position(wanted.getSubString(1, Math.toIntExact(wanted.length())), start);
+        HypostyleBlob.checkGiven(wanted);
+        return position(wanted.getSubString(1, Streams.limit(wanted.length())), start);
     }
 
     @Override
     public int setString(long position, String from) throws SQLException {
+        HypostyleBlob.checkGiven(from);
         int at = HypostyleBlob.offset(position, text().length());
         int end = Math.min(text.length(), at + from.length());
         text = text.substring(0, at) + from + text.substring(end);
@@ -78,6 +81,7 @@ final class HypostyleClob implements NClob {
 
     @Override
     public int setString(long position, String from, int offset, int length) throws SQLException {
+        HypostyleBlob.checkGiven(from);
         HypostyleBlob.checkPart(offset, length, from.length());
         return setString(position, from.substring(offset, offset + length));
     }

@@ -333,6 +333,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
 
     @Override
     public void setAutoCommit(boolean autoCommit) throws SQLException {
+        boolean ends = autoCommit && !isAutoCommit;
         session.call(null, handle -> {
             if (autoCommit != isAutoCommit) {
                 Native.setAutoCommit(handle, autoCommit);
@@ -340,6 +341,9 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
             }
             return null;
         });
+        if (ends) {
+            transactionEnded();
+        }
     }
 
     @Override
@@ -367,6 +371,10 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
             }
             return null;
         });
+        transactionEnded();
+    }
+
+    private void transactionEnded() throws SQLException {
         for (HypostyleStatement statement : open()) {
             statement.transactionEnded();
         }
@@ -445,7 +453,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         if (timeout < 0) {
             throw Errors.refused("HY024", "a timeout cannot be " + timeout);
         }
-        if (!session.isUsable()) {
+        if (!session.isUsable() || !session.isFreeWithin(timeout)) {
             return false;
         }
         try (HypostyleStatement statement = ownStatement()) {
@@ -465,7 +473,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         if (executor == null) {
             throw Errors.refused("HY009", "the executor is null");
         }
-        session.interrupt();
+        session.abort();
         executor.execute(() -> {
             try {
                 close();
@@ -606,7 +614,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         } catch (SQLException error) {
             throw Errors.clientInfo(error);
         }
-        if (!CLIENT_INFO.contains(name)) {
+        if (name == null || !CLIENT_INFO.contains(name)) {
             SQLWarning unknown = new SQLWarning("there is no client info \"" + name + "\"", "01S00");
             if (warnings == null) {
                 warnings = unknown;
@@ -622,6 +630,14 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
 
     @Override
     public void setClientInfo(Properties properties) throws SQLClientInfoException {
+        try {
+            check();
+            if (properties == null) {
+                throw Errors.refused("HY009", "the properties are null");
+            }
+        } catch (SQLException error) {
+            throw Errors.clientInfo(error);
+        }
         clientInfo.clear();
         for (String name : properties.stringPropertyNames()) {
             setClientInfo(name, properties.getProperty(name));
@@ -631,7 +647,7 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
     @Override
     public String getClientInfo(String name) throws SQLException {
         check();
-        return clientInfo.getProperty(name);
+        return name == null ? null : clientInfo.getProperty(name);
     }
 
     @Override

@@ -71,26 +71,34 @@ public final class HypostyleDataSource extends HypostyleWrapper implements DataS
         return connect(user, password);
     }
 
-    private synchronized Connection connect(String user, String password) throws SQLException {
-        if (url == null) {
-            throw Errors.refused("08001", "the data source has no URL");
+    private Connection connect(String user, String password) throws SQLException {
+        String where;
+        Address address;
+        Database database = null;
+        int timeout;
+        synchronized (this) {
+            if (url == null) {
+                throw Errors.refused("08001", "the data source has no URL");
+            }
+            Properties all = new Properties();
+            all.putAll(properties);
+            if (user != null) {
+                all.setProperty("user", user);
+            }
+            if (password != null) {
+                all.setProperty("password", password);
+            }
+            where = url;
+            address = Address.of(where, all);
+            timeout = loginTimeout;
+            if (address.shared() == null) {
+                kept = kept == null ? Database.acquire(address) : kept;
+                database = kept.retain();
+            }
         }
-        Properties all = new Properties();
-        all.putAll(properties);
-        if (user != null) {
-            all.setProperty("user", user);
-        }
-        if (password != null) {
-            all.setProperty("password", password);
-        }
-        Address address = Address.of(url, all);
-        if (address.shared() != null) {
-            return HypostyleConnection.open(url, address);
-        }
-        if (kept == null) {
-            kept = Database.acquire(address);
-        }
-        return HypostyleConnection.open(url, address, kept.retain());
+        // A server that does not answer keeps nobody else.
+        return database != null ? HypostyleConnection.open(where, address, database)
+                : Login.within(timeout, address, () -> HypostyleConnection.open(where, address));
     }
 
     /** Gives up a database in memory; connections that are open keep it until they are closed. */

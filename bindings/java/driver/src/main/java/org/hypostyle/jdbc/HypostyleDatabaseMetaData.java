@@ -37,6 +37,17 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             + "specific_name, routine_name, description, function_type FROM information_schema.routines "
             + "WHERE routine_type = 'FUNCTION') r";
 
+    /** The columns of tables and views, and of materialized views, which information_schema has not, by their types' names. */
+    private static final String FORMATTED = "replace(replace(replace(replace(replace(replace(replace("
+            + "format_type(a.atttypid, a.atttypmod), 'character varying', 'VARCHAR'), 'double precision', 'DOUBLE'), "
+            + "'real', 'FLOAT'), 'numeric', 'DECIMAL'), 'bytea', 'BLOB'), ' without time zone', ''), 'json', 'JSON')";
+    private static final String ALL_COLUMNS = "(SELECT table_catalog, table_schema, table_name, column_name, column_type, "
+            + "is_nullable, column_comment, column_default, ordinal_position, is_identity, is_generated, "
+            + "generation_expression FROM information_schema.columns UNION ALL SELECT current_database(), n.nspname, "
+            + "m.relname, a.attname, upper(" + FORMATTED + "), 'YES', col_description(m.oid, a.attnum), NULL, a.attnum, "
+            + "'NO', 'NEVER', NULL FROM pg_catalog.pg_class m JOIN pg_catalog.pg_namespace n ON n.oid = m.relnamespace "
+            + "JOIN pg_catalog.pg_attribute a ON a.attrelid = m.oid AND a.attnum > 0 WHERE m.relkind = 'm') AS told";
+
     private final HypostyleConnection connection;
 
     HypostyleDatabaseMetaData(HypostyleConnection connection) {
@@ -294,7 +305,8 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public String getStringFunctions() {
-        return "ASCII,CHAR,CONCAT,LCASE,LEFT,LENGTH,LOCATE,LTRIM,REPEAT,REPLACE,RIGHT,RTRIM,SUBSTRING,UCASE";
+        return "ASCII,CHAR,CHAR_LENGTH,CHARACTER_LENGTH,CONCAT,INSERT,LCASE,LEFT,LENGTH,LOCATE,LTRIM,OCTET_LENGTH,POSITION,REPEAT,"
+                + "REPLACE,RIGHT,RTRIM,SPACE,SUBSTRING,UCASE";
     }
 
     @Override
@@ -304,8 +316,8 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public String getTimeDateFunctions() {
-        return "CURDATE,CURRENT_DATE,CURRENT_TIME,CURRENT_TIMESTAMP,CURTIME,DAYOFMONTH,DAYOFWEEK,DAYOFYEAR,HOUR,MINUTE,"
-                + "MONTH,NOW,QUARTER,SECOND,TIMESTAMPADD,TIMESTAMPDIFF,WEEK,YEAR";
+        return "CURDATE,CURRENT_DATE,CURRENT_TIME,CURRENT_TIMESTAMP,CURTIME,DAYNAME,DAYOFMONTH,DAYOFWEEK,DAYOFYEAR,"
+                + "EXTRACT,HOUR,MINUTE,MONTH,MONTHNAME,NOW,QUARTER,SECOND,TIMESTAMPADD,TIMESTAMPDIFF,WEEK,YEAR";
     }
 
     @Override
@@ -392,7 +404,7 @@ final class HypostyleDatabaseMetaData extends Capabilities {
                 + "IS_AUTOINCREMENT VARCHAR, IS_GENERATEDCOLUMN VARCHAR");
         try (ResultSet rows = new Query("SELECT table_catalog, table_schema, table_name, column_name, column_type, "
                 + "is_nullable, column_comment, column_default, ordinal_position, is_identity, is_generated, "
-                + "generation_expression FROM information_schema.columns").equal("table_catalog", catalog)
+                + "generation_expression FROM " + ALL_COLUMNS).equal("table_catalog", catalog)
                 .like("table_schema", schemaPattern).like("table_name", tableNamePattern)
                 .like("column_name", columnNamePattern)
                 .run(" ORDER BY table_catalog, table_schema, table_name, ordinal_position")) {
@@ -562,7 +574,7 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             while (rows.next()) {
                 boolean isIn = rows.getString(5).equals("IN");
                 String typeName = rows.getString(6);
-                SqlType type = portable(typeName);
+                SqlType type = SqlType.portable(typeName);
                 built.row(rows.getString(1), rows.getString(2), rows.getString(3), rows.getString(4),
                         isIn ? functionColumnIn : functionReturn, type.jdbcType, typeName, type.precision, null, null,
                         isNumeric(type) ? 10 : null, functionNullable, null, null, isIn ? rows.getInt(7) : 0, "YES",
@@ -570,20 +582,6 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             }
         }
         return built.build();
-    }
-
-    /** Returns the type that has a name of the SQL standard's. */
-    private static SqlType portable(String name) {
-        switch (name) {
-            case "real": return SqlType.FLOAT;
-            case "double precision": return SqlType.DOUBLE;
-            case "numeric": return SqlType.DECIMAL;
-            case "bytea": return SqlType.BLOB;
-            case "ARRAY": return SqlType.LIST;
-            case "timestamp without time zone": return SqlType.TIMESTAMP;
-            case "timestamp with time zone": return SqlType.TIMESTAMPTZ;
-            default: return SqlType.named(name.toUpperCase(java.util.Locale.ROOT));
-        }
     }
 
     @Override

@@ -38,7 +38,11 @@ public final class HypostyleDriver implements Driver {
 
     @Override
     public Connection connect(String url, Properties info) throws SQLException {
-        return acceptsURL(url) ? HypostyleConnection.open(url, Address.of(url, info)) : null;
+        if (!acceptsURL(url)) {
+            return null;
+        }
+        Address address = Address.of(url, info);
+        return Login.within(DriverManager.getLoginTimeout(), address, () -> HypostyleConnection.open(url, address));
     }
 
     @Override

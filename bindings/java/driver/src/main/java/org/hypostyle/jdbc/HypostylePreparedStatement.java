@@ -31,6 +31,10 @@ import java.util.List;
 class HypostylePreparedStatement extends HypostyleStatement implements PreparedStatement {
     /** How many rows of a batch are bound at once. */
     private static final int PIECE = 65_536;
+    /** And how many bytes of texts: a column of a piece is one array. */
+    private static final long PIECE_BYTES = 32L << 20;
+    /** Rows whose keys are wanted are one piece, up to so many bytes; beyond, they go one by one. */
+    private static final long KEYS_BYTES = 512L << 20;
 
     private final String sql;
     private final int kind;
@@ -148,7 +152,7 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         }
         for (int index = 0; index < values.length; index++) {
             if (!isBound[index]) {
-                Value value = values[index];
+                Value value = wanted(index, values[index]);
                 Native.bind(prepared, places[index], value.type.ordinal(), value.scale, value.integer, value.high,
                         value.number, value.bytes);
                 isBound[index] = true;
@@ -156,11 +160,28 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         }
     }
 
+    /** Returns the value for what the database wants there: a moment where that is a TIMESTAMPTZ. */
+    private Value wanted(int index, Value value) throws SQLException {
+        if (!value.hasMoment()) {
+            return value;
+        }
+        String type = Native.text(Native.parameter(handle(), places[index], new int[3]));
+        return type.startsWith(SqlType.TIMESTAMPTZ_NAME) ? value.asMoment() : value;
+    }
+
     /** Returns values in the order in which they are bound. */
-    private Value[] placed(Value[] row) {
+    private Value[] placed(Value[] row) throws SQLException {
         Value[] placed = new Value[row.length];
         for (int index = 0; index < row.length; index++) {
-            placed[places[index]] = row[index];
+            placed[places[index]] = wanted(index, row[index]);
+        }
+        return placed;
+    }
+
+    private List<Value[]> placed(List<Value[]> all) throws SQLException {
+        List<Value[]> placed = new ArrayList<>(all.size());
+        for (Value[] row : all) {
+            placed.add(placed(row));
         }
         return placed;
     }
@@ -246,11 +267,14 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
 
     /** Inserts rows in few statements; returns false, and does nothing, if their types do not allow it. */
     private boolean insert(List<Value[]> all, long[] counts, int[] done) throws SQLException {
-        int piece = wantsKeys ? all.size() : PIECE;
-        for (int from = 0; from < all.size(); from += piece) {
-            List<Value[]> part = all.subList(from, Math.min(all.size(), from + piece));
-            List<Value[]> placed = part.stream().map(this::placed).toList();
-            if (values.length == 0 || !ParameterRows.bind(handle(), placed)) {
+        if (wantsKeys && pieceEnd(all, 0, all.size(), KEYS_BYTES) < all.size()) {
+            return false;
+        }
+        int end;
+        for (int from = 0; from < all.size(); from = end) {
+            end = wantsKeys ? all.size() : pieceEnd(all, from, PIECE, PIECE_BYTES);
+            List<Value[]> part = all.subList(from, end);
+            if (values.length == 0 || !ParameterRows.bind(handle(), placed(part))) {
                 if (from > 0) {
                     runEach(part, counts, done);
                     continue;
@@ -268,6 +292,19 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
             done[0] = from + part.size();
         }
         return true;
+    }
+
+    /** Returns the place behind the rows of a piece: at least one, at most so many, and with so many bytes. */
+    private static int pieceEnd(List<Value[]> all, int from, int mostRows, long mostBytes) {
+        long bytes = 0;
+        int end = from;
+        while (end < all.size() && end - from < mostRows && (end == from || bytes < mostBytes)) {
+            for (Value value : all.get(end)) {
+                bytes += value.size();
+            }
+            end++;
+        }
+        return end;
     }
 
     /** Runs the statement for each row; the keys of all of them are those of the batch. */
@@ -478,12 +515,22 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
 
     @Override
     public void setObject(int parameter, Object value) throws SQLException {
-        set(parameter, Value.of(value));
+        if (value instanceof InputStream || value instanceof Reader) {
+            setObject(parameter, value, java.sql.Types.OTHER);
+        } else {
+            set(parameter, Value.of(value));
+        }
     }
 
     @Override
     public void setObject(int parameter, Object value, int jdbcType) throws SQLException {
-        set(parameter, Value.of(value, jdbcType, -1));
+        if (value instanceof InputStream stream) {
+            set(parameter, Value.of(Streams.bytes(stream, Streams.ALL)));
+        } else if (value instanceof Reader reader) {
+            set(parameter, Value.of(Streams.text(reader, Streams.ALL)));
+        } else {
+            set(parameter, Value.of(value, jdbcType, -1));
+        }
     }
 
     @Override
@@ -507,7 +554,7 @@ class HypostylePreparedStatement extends HypostyleStatement implements PreparedS
         setObject(parameter, value, typeNumber(type), scaleOrLength);
     }
 
-    private static int typeNumber(SQLType type) {
+    static int typeNumber(SQLType type) {
         return type == null || type.getVendorTypeNumber() == null ? java.sql.Types.OTHER : type.getVendorTypeNumber();
     }
 

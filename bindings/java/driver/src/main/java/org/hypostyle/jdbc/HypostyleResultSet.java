@@ -7,7 +7,6 @@ import java.io.Reader;
 import java.io.StringReader;
 import java.lang.ref.Reference;
 import java.math.BigDecimal;
-import java.math.RoundingMode;
 import java.net.MalformedURLException;
 import java.net.URI;
 import java.net.URL;
@@ -26,6 +25,9 @@ import java.sql.SQLXML;
 import java.sql.Statement;
 import java.sql.Time;
 import java.sql.Timestamp;
+import java.time.LocalDate;
+import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.util.Calendar;
 import java.util.HashMap;
 import java.util.List;
@@ -227,7 +229,7 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
     @Override
     @Deprecated
     public BigDecimal getBigDecimal(int column, int scale) throws SQLException {
-        return read(column, (from, row) -> from.getBigDecimal(row).setScale(scale, RoundingMode.HALF_UP));
+        return read(column, (from, row) -> Conversions.scaled(from.getBigDecimal(row), scale));
     }
 
     @Override
@@ -298,9 +300,15 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
         return getString(column);
     }
 
+    /** Reads a value; a struct is what the connection's type map has for it. */
     @Override
     public Object getObject(int column) throws SQLException {
-        return read(column, Column::getObject);
+        Object value = read(column, Column::getObject);
+        if (!(value instanceof HypostyleStruct struct) || statement == null) {
+            return value;
+        }
+        Class<?> type = statement.connection.getTypeMap().get(field(column).typeName);
+        return type == null ? value : struct.as(type);
     }
 
     @Override
@@ -311,14 +319,27 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
         return read(column, (from, row) -> Conversions.read(from, row, type));
     }
 
+    /** Reads a value so that it says all that the column has, as a java.sql.Time does not. */
+    Object exactly(int column) throws SQLException {
+        switch (field(column).type) {
+            case DATE: return getObject(column, LocalDate.class);
+            case TIME: return getObject(column, LocalTime.class);
+            case TIMESTAMP: return getObject(column, LocalDateTime.class);
+            default: return getObject(column);
+        }
+    }
+
     /** Reads a value as the class that a map has for its type's name; a struct may become an SQLData. */
     @Override
     public Object getObject(int column, Map<String, Class<?>> map) throws SQLException {
-        Class<?> type = map == null ? null : map.get(field(column).typeName);
-        if (type == null) {
+        if (map == null) {
             return getObject(column);
         }
-        Object value = getObject(column);
+        Class<?> type = map.get(field(column).typeName);
+        Object value = read(column, Column::getObject);
+        if (type == null) {
+            return value;
+        }
         return value instanceof HypostyleStruct struct ? struct.as(type) : getObject(column, type);
     }
 
@@ -507,6 +528,9 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
     @Override
     public void setFetchDirection(int direction) throws SQLException {
         rows();
+        if (direction < FETCH_FORWARD || direction > FETCH_UNKNOWN) {
+            throw Errors.refused("HY024", "there is no fetch direction " + direction);
+        }
         if (direction != FETCH_FORWARD && type == TYPE_FORWARD_ONLY) {
             throw Errors.refused("HY106", "the result goes forward only");
         }
@@ -622,11 +646,12 @@ final class HypostyleResultSet extends LabelledResultSet implements ArrowResult 
 
     @Override
     public void refreshRow() throws SQLException {
-        updates();
+        updates().refuseInserting();
     }
 
     @Override
     public void cancelRowUpdates() throws SQLException {
+        updates().refuseInserting();
         updates().cancel();
     }
 

@@ -14,10 +14,11 @@ import java.sql.SQLException;
 import java.sql.SQLXML;
 import javax.xml.transform.Result;
 import javax.xml.transform.Source;
+import javax.xml.transform.dom.DOMResult;
 import javax.xml.transform.stream.StreamResult;
 import javax.xml.transform.stream.StreamSource;
 
-/** A text that is XML. Sources and results are those of streams; nothing is parsed. */
+/** A text that is XML. It is parsed where a source wants it, without a DTD and what one may bring. */
 final class HypostyleSqlXml implements SQLXML {
     private String text;
     /** What a program writes, until it is read. */
@@ -35,6 +36,9 @@ final class HypostyleSqlXml implements SQLXML {
         }
         if (written instanceof ByteArrayOutputStream bytes) {
             return bytes.toString(StandardCharsets.UTF_8);
+        }
+        if (written instanceof DOMResult tree) {
+            return XmlForms.text(tree);
         }
         return written != null ? written.toString() : text;
     }
@@ -56,9 +60,17 @@ final class HypostyleSqlXml implements SQLXML {
         return into;
     }
 
+    private String whole() throws SQLException {
+        String all = getString();
+        if (all == null) {
+            throw Errors.refused("HY010", "the XML has no text yet");
+        }
+        return all;
+    }
+
     @Override
     public InputStream getBinaryStream() throws SQLException {
-        return new ByteArrayInputStream(getString().getBytes(StandardCharsets.UTF_8));
+        return new ByteArrayInputStream(whole().getBytes(StandardCharsets.UTF_8));
     }
 
     @Override
@@ -68,7 +80,7 @@ final class HypostyleSqlXml implements SQLXML {
 
     @Override
     public Reader getCharacterStream() throws SQLException {
-        return new StringReader(getString());
+        return new StringReader(whole());
     }
 
     @Override
@@ -78,22 +90,28 @@ final class HypostyleSqlXml implements SQLXML {
 
     @Override
     public <T extends Source> T getSource(Class<T> type) throws SQLException {
-        if (type != null && !type.isAssignableFrom(StreamSource.class)) {
-            throw Errors.unsupported("XML is read as a StreamSource, and not as a " + type.getName());
-        }
+        Source source = type == null || type.isAssignableFrom(StreamSource.class) ? new StreamSource(getCharacterStream())
+                : XmlForms.source(whole(), type);
         @SuppressWarnings("unchecked")
-        T source = (T) new StreamSource(getCharacterStream());
-        return source;
+        T asked = (T) source;
+        return asked;
     }
 
     @Override
     public <T extends Result> T setResult(Class<T> type) throws SQLException {
-        if (type != null && !type.isAssignableFrom(StreamResult.class)) {
-            throw Errors.unsupported("XML is written as a StreamResult, and not as a " + type.getName());
+        Result result;
+        if (type == null || type.isAssignableFrom(StreamResult.class)) {
+            result = new StreamResult(setCharacterStream());
+        } else if (type == DOMResult.class) {
+            result = written(new DOMResult());
+        } else {
+            StringWriter into = new StringWriter();
+            result = XmlForms.result(into, type);
+            written(into);
         }
         @SuppressWarnings("unchecked")
-        T result = (T) new StreamResult(setCharacterStream());
-        return result;
+        T asked = (T) result;
+        return asked;
     }
 
     @Override

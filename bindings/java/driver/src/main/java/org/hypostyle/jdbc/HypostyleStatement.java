@@ -21,6 +21,8 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
     private final int holdability;
     private volatile boolean isClosed;
     private volatile Watch running;
+    /** Cancelled while no call ran: the next rows of its result are refused. */
+    private volatile boolean isCancelled;
     private Outcome current = Outcome.NONE;
     private final Deque<Outcome> following = new ArrayDeque<>();
     /** Results that {@code getMoreResults(KEEP_CURRENT_RESULT)} has left open. */
@@ -66,8 +68,9 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         running = watch;
         try {
             return session().call(watch, work);
-        } catch (java.sql.SQLTimeoutException error) {
-            if (isNetwork) {
+        } catch (SQLException error) {
+            // Whether the server has ended the statement, or has not answered at all.
+            if (isNetwork && watch.hasExpired()) {
                 session().close();
                 throw Errors.aborted(error);
             }
@@ -119,6 +122,7 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
     /** Begins an execution: the results of the one before end. */
     final void begin() throws SQLException {
         check();
+        isCancelled = false;
         closeResults();
     }
 
@@ -160,7 +164,8 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
 
     /** Closes the statement when its last result is closed, if the program has asked for it. */
     final void resultClosed() throws SQLException {
-        boolean isOpen = current.rows() != null && !current.rows().isClosed() || !following.isEmpty();
+        boolean isOpen = current.rows() != null && !current.rows().isClosed() || !following.isEmpty()
+                || kept.stream().anyMatch(rows -> !rows.isClosed());
         if (closesOnCompletion && !isOpen && !isClosed) {
             close();
         }
@@ -357,6 +362,9 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
     @Override
     public boolean getMoreResults(int how) throws SQLException {
         check();
+        if (how < CLOSE_CURRENT_RESULT || how > CLOSE_ALL_RESULTS) {
+            throw Errors.refused("HY024", "there is no way " + how + " to leave a result");
+        }
         List<HypostyleResultSet> closing = new ArrayList<>();
         if (how == KEEP_CURRENT_RESULT && current.rows() != null) {
             kept.add(current.rows());
@@ -426,6 +434,14 @@ class HypostyleStatement extends HypostyleWrapper implements Statement {
         Watch watch = running;
         if (watch != null) {
             watch.interrupt();
+        } else {
+            isCancelled = true;
+        }
+    }
+
+    final void checkCancelled() throws SQLException {
+        if (isCancelled) {
+            throw Errors.cancelled();
         }
     }
 

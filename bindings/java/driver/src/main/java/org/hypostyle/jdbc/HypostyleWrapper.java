@@ -8,14 +8,14 @@ import java.sql.Wrapper;
 abstract class HypostyleWrapper implements Wrapper {
     @Override
     public final <T> T unwrap(Class<T> type) throws SQLException {
-        if (!type.isInstance(this)) {
-            throw Errors.refused("HY024", getClass().getName() + " is no " + type.getName());
+        if (!isWrapperFor(type)) {
+            throw Errors.refused("HY024", getClass().getName() + " is no " + (type == null ? "null" : type.getName()));
         }
         return type.cast(this);
     }
 
     @Override
     public final boolean isWrapperFor(Class<?> type) {
-        return type.isInstance(this);
+        return type != null && type.isInstance(this);
     }
 }

@@ -15,6 +15,7 @@ import java.sql.Ref;
 import java.sql.ResultSet;
 import java.sql.RowId;
 import java.sql.SQLException;
+import java.sql.SQLType;
 import java.sql.SQLXML;
 import java.sql.Time;
 import java.sql.Timestamp;
@@ -591,5 +592,45 @@ abstract class NamedCallableStatement extends HypostylePreparedStatement impleme
     @Override
     public void registerOutParameter(String name, int jdbcType, String typeName) throws SQLException {
         registerOutParameter(outPosition(name), jdbcType);
+    }
+
+    @Override
+    public void registerOutParameter(int parameter, SQLType type) throws SQLException {
+        registerOutParameter(parameter, typeNumber(type));
+    }
+
+    @Override
+    public void registerOutParameter(int parameter, SQLType type, int scale) throws SQLException {
+        registerOutParameter(parameter, typeNumber(type));
+    }
+
+    @Override
+    public void registerOutParameter(int parameter, SQLType type, String typeName) throws SQLException {
+        registerOutParameter(parameter, typeNumber(type));
+    }
+
+    @Override
+    public void registerOutParameter(String name, SQLType type) throws SQLException {
+        registerOutParameter(outPosition(name), typeNumber(type));
+    }
+
+    @Override
+    public void registerOutParameter(String name, SQLType type, int scale) throws SQLException {
+        registerOutParameter(outPosition(name), typeNumber(type));
+    }
+
+    @Override
+    public void registerOutParameter(String name, SQLType type, String typeName) throws SQLException {
+        registerOutParameter(outPosition(name), typeNumber(type));
+    }
+
+    @Override
+    public void setObject(String name, Object value, SQLType type) throws SQLException {
+        setObject(position(name), value, type);
+    }
+
+    @Override
+    public void setObject(String name, Object value, SQLType type, int scaleOrLength) throws SQLException {
+        setObject(position(name), value, type, scaleOrLength);
     }
 }

@@ -119,6 +119,9 @@ final class Native {
 
     /** Returns a text as UTF-8. A surrogate that stands alone has none, and is refused. */
     static byte[] utf8(String text) throws SQLException {
+        if (text == null) {
+            throw Errors.refused("HY009", "a name or a text is null");
+        }
         byte[] bytes = text.getBytes(StandardCharsets.UTF_8);
         // A surrogate that stands alone has become one byte, '?'.
         for (int index = 0; index < text.length(); index++) {

@@ -19,6 +19,7 @@ final class NativeRows implements RowSource {
     @Override
     public Batch next() throws SQLException {
         return statement.watched(connection -> {
+            statement.checkCancelled();
             while (true) {
                 long result = handle.get();
                 if (result == 0) {

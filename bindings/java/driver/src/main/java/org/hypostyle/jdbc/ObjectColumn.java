@@ -41,7 +41,7 @@ final class ObjectColumn extends Column {
             return truth ? BigDecimal.ONE : BigDecimal.ZERO;
         }
         try {
-            return value instanceof BigDecimal number ? number : new BigDecimal(Texts.of(value).strip());
+            return value instanceof BigDecimal number ? number : Conversions.parseNumber(Texts.of(value));
         } catch (NumberFormatException error) {
             throw notAs("a number");
         }

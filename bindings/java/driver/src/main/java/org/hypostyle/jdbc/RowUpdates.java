@@ -4,6 +4,7 @@ package org.hypostyle.jdbc;
 import java.sql.PreparedStatement;
 import java.sql.SQLException;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -38,11 +39,15 @@ final class RowUpdates {
         boolean isOne = SqlText.find(sql, "JOIN", 0) < 0 && SqlText.find(sql, "GROUP", 0) < 0
                 && SqlText.find(sql, "UNION", 0) < 0 && SqlText.find(sql, "DISTINCT", 0) < 0
                 && SqlText.find(sql, "FROM", from + 4) < 0 && !name.isEmpty() && !SqlText.hasSeveralTables(sql, from);
-        if (!isOne || select < 0 || select > from || !SqlText.arePlainColumns(sql, select + 6, from)) {
+        // A query's own WITH may give a table's name to something else.
+        boolean isPlain = isOne && select >= 0 && select < from && SqlText.find(sql.substring(0, select), "WITH", 0) < 0
+                && SqlText.arePlainColumns(sql, select + 6, from, name);
+        Catalog.Table table = isPlain ? connection.catalog().table(name) : null;
+        if (table == null || !haveColumns(table.columns(), fields)) {
             return null;
         }
         List<Integer> key = new ArrayList<>();
-        for (String column : connection.catalog().primaryKey(name)) {
+        for (String column : connection.catalog().primaryKey(table)) {
             int found = 0;
             for (int index = 0; index < fields.length && found == 0; index++) {
                 found = fields[index].name.equals(column) ? index + 1 : 0;
@@ -53,6 +58,10 @@ final class RowUpdates {
             key.add(found);
         }
         return key.isEmpty() ? null : new RowUpdates(connection, Catalog.quoted(name), fields, key);
+    }
+
+    private static boolean haveColumns(List<String> columns, Field[] fields) {
+        return Arrays.stream(fields).allMatch(field -> columns.contains(field.name));
     }
 
     void set(int column, Object value) {
@@ -104,7 +113,7 @@ final class RowUpdates {
         changeOne("DELETE FROM " + table + where(result, values), values);
     }
 
-    private void refuseInserting() throws SQLException {
+    void refuseInserting() throws SQLException {
         if (isInserting) {
             throw Errors.refused("24000", "the result is on the row to insert");
         }
@@ -114,7 +123,7 @@ final class RowUpdates {
         List<String> conditions = new ArrayList<>();
         for (int column : key) {
             conditions.add(name(column) + " = ?");
-            values.add(result.getObject(column));
+            values.add(result.exactly(column));
         }
         return " WHERE " + String.join(" AND ", conditions);
     }

@@ -18,6 +18,8 @@ final class Session {
     private final ReentrantReadWriteLock guard = new ReentrantReadWriteLock();
     private final Handle handle;
     private volatile boolean isBroken;
+    /** The session is about to be closed: no call begins. */
+    private volatile boolean isAborted;
 
     /** Opens a session. It holds its database until it is closed. */
     Session(Database database) throws SQLException {
@@ -37,7 +39,7 @@ final class Session {
         lock.lock();
         try {
             long connection = handle.get();
-            if (connection == 0) {
+            if (connection == 0 || isAborted) {
                 throw Errors.closed("connection");
             }
             if (watch == null) {
@@ -84,6 +86,26 @@ final class Session {
         }
     }
 
+    /** Marks the session as closed, and interrupts the call that runs. */
+    void abort() {
+        isAborted = true;
+        interrupt();
+    }
+
+    /** Waits for the call that runs to end, 0 seconds for as long as it takes; tells whether it has ended. */
+    boolean isFreeWithin(int seconds) {
+        try {
+            boolean isTaken = lock.tryLock(seconds == 0 ? Long.MAX_VALUE : seconds, TimeUnit.SECONDS);
+            if (isTaken) {
+                lock.unlock();
+            }
+            return isTaken;
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            return false;
+        }
+    }
+
     /** Tells whether the calling thread is in a call. */
     boolean isHeld() {
         return lock.isHeldByCurrentThread();
@@ -91,11 +113,11 @@ final class Session {
 
     /** Tells whether the session can be used. */
     boolean isUsable() {
-        return handle.get() != 0 && !isBroken;
+        return !isClosed() && !isBroken;
     }
 
     boolean isClosed() {
-        return handle.get() == 0;
+        return isAborted || handle.get() == 0;
     }
 
     /** Ends the session. A statement that runs is interrupted. */

@@ -5,6 +5,7 @@ import java.sql.SQLException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 
 /** Finds out about a text of SQL what the driver has to know. */
 final class SqlText {
@@ -14,6 +15,10 @@ final class SqlText {
     static final int KIND_INSERT = 2;
     static final int KIND_MERGE = 5;
     static final int KIND_TRANSACTION = 8;
+
+    /** What may stand behind a table that has no alias. */
+    private static final Set<String> BEHIND_TABLES = Set.of("where", "order", "limit", "offset", "fetch", "for", "window",
+            "having", "qualify", "tablesample", "except", "intersect");
 
     private SqlText() {}
 
@@ -117,13 +122,19 @@ final class SqlText {
         return close < 0 ? sql.length() : close + tag.length();
     }
 
-    /** Tells whether a query's columns, between two places, are those of its tables: names or all, and no aliases. */
-    static boolean arePlainColumns(String sql, int from, int to) {
+    /**
+     * Tells whether a query's columns, between two places, are those of its one table: names or all, and no aliases. What
+     * stands before a name is the table's name or alias: else the name is that of a structure's field.
+     */
+    static boolean arePlainColumns(String sql, int from, int to, List<String> table) {
         String items = sql.substring(from, to);
+        String alias = alias(sql, to + "FROM".length());
+        List<String> qualifier = alias == null ? table : List.of(alias);
         int at = 0;
         while (true) {
-            at = behindColumn(items, behindBlanks(items, at));
-            if (at < 0) {
+            int start = behindBlanks(items, at);
+            at = behindColumn(items, start);
+            if (at < 0 || !isQualified(name(items.substring(start, at), 0), qualifier, items.charAt(at - 1) == '*')) {
                 return false;
             }
             at = behindBlanks(items, at);
@@ -137,10 +148,33 @@ final class SqlText {
         }
     }
 
+    /** Tells whether a name has before its last part the last parts of another one, or nothing. */
+    private static boolean isQualified(List<String> column, List<String> table, boolean isAll) {
+        int before = isAll ? column.size() : column.size() - 1;
+        return before <= table.size()
+                && column.subList(0, before).equals(table.subList(table.size() - before, table.size()));
+    }
+
+    /** Returns the alias of the table whose name begins at a place or behind blanks there; null if it has none. */
+    private static String alias(String sql, int from) {
+        int start = behindBlanks(sql, from);
+        int at = behindColumn(sql, start);
+        List<String> next = at < 0 ? List.of() : name(sql, at);
+        if (!next.isEmpty() && next.get(0).equals("as")) {
+            next = name(sql, behindBlanks(sql, at) + "AS".length());
+        }
+        return next.isEmpty() || BEHIND_TABLES.contains(next.get(0)) ? null : next.get(0);
+    }
+
+    /** Returns the place behind white space and comments. */
     private static int behindBlanks(String text, int from) {
         int at = from;
-        while (at < text.length() && Character.isWhitespace(text.charAt(at))) {
-            at++;
+        while (at < text.length()) {
+            boolean isComment = text.startsWith("--", at) || text.startsWith("/*", at);
+            if (!isComment && !Character.isWhitespace(text.charAt(at))) {
+                return at;
+            }
+            at = skip(text, at);
         }
         return at;
     }
@@ -197,14 +231,35 @@ final class SqlText {
         return name(sql, at);
     }
 
+    /** Splits a name that is no SQL: its parts are between dots, and quotes keep a dot. */
+    static List<String> parts(String name) {
+        List<String> parts = new ArrayList<>();
+        StringBuilder part = new StringBuilder();
+        boolean isInside = false;
+        for (int at = 0; at < name.length(); at++) {
+            char character = name.charAt(at);
+            if (character == '"' && isInside && name.startsWith("\"\"", at)) {
+                part.append(character);
+                at++;
+            } else if (character == '"') {
+                isInside = !isInside;
+            } else if (character == '.' && !isInside) {
+                parts.add(part.toString());
+                part.setLength(0);
+            } else {
+                part.append(character);
+            }
+        }
+        parts.add(part.toString());
+        return parts;
+    }
+
     /** Reads a name of one or more parts, as the database reads it; none if there is none. */
     static List<String> name(String sql, int from) {
         List<String> parts = new ArrayList<>();
         int at = from;
         while (true) {
-            while (at < sql.length() && Character.isWhitespace(sql.charAt(at))) {
-                at++;
-            }
+            at = behindBlanks(sql, at);
             if (at >= sql.length()) {
                 return parts;
             }

@@ -39,6 +39,9 @@ enum SqlType {
     STRUCT(Types.STRUCT, java.sql.Struct.class, Integer.MAX_VALUE, Integer.MAX_VALUE),
     MAP(Types.JAVA_OBJECT, Map.class, Integer.MAX_VALUE, Integer.MAX_VALUE);
 
+    /** How the database calls a TIMESTAMPTZ. */
+    static final String TIMESTAMPTZ_NAME = "TIMESTAMP WITH TIME ZONE";
+
     private static final SqlType[] ALL = values();
 
     /** The type in {@link java.sql.Types}. */
@@ -72,7 +75,7 @@ enum SqlType {
         }
         int paren = name.indexOf('(');
         String word = paren < 0 ? name : name.substring(0, paren);
-        if (word.equals("TIMESTAMP WITH TIME ZONE")) {
+        if (word.equals(TIMESTAMPTZ_NAME)) {
             return TIMESTAMPTZ;
         }
         if (word.startsWith("TIMESTAMP")) {
@@ -84,6 +87,28 @@ enum SqlType {
             }
         }
         return VARCHAR;
+    }
+
+    /** Returns the type that has a name of the SQL standard's or of PostgreSQL's, in any case. */
+    static SqlType portable(String name) {
+        String upper = name.toUpperCase(java.util.Locale.ROOT);
+        switch (upper) {
+            case "BOOL": return BOOLEAN;
+            case "INT":
+            case "INT4": return INTEGER;
+            case "INT2": return SMALLINT;
+            case "INT8": return BIGINT;
+            case "REAL":
+            case "FLOAT4": return FLOAT;
+            case "DOUBLE PRECISION":
+            case "FLOAT8": return DOUBLE;
+            case "NUMERIC": return DECIMAL;
+            case "BYTEA": return BLOB;
+            case "ARRAY": return LIST;
+            case "TIMESTAMP WITHOUT TIME ZONE": return TIMESTAMP;
+            case "TIMESTAMPTZ": return TIMESTAMPTZ;
+            default: return named(upper);
+        }
     }
 
     boolean isSigned() {

@@ -53,7 +53,7 @@ final class Streams {
         return whole(text.toString(), text.length(), length);
     }
 
-    private static int limit(long length) throws SQLException {
+    static int limit(long length) throws SQLException {
         if (length < 0 || length > Integer.MAX_VALUE - 8) {
             throw Errors.refused("HY090", "a stream cannot have the length " + length);
         }

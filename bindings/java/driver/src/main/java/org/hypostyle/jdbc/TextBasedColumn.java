@@ -27,7 +27,7 @@ abstract class TextBasedColumn extends ArrowColumn {
 
     @Override
     BigDecimal getBigDecimal(long row) throws SQLException {
-        return read(row, "a number", text -> new BigDecimal(text.strip()));
+        return read(row, "a number", Conversions::parseNumber);
     }
 
     @Override
@@ -50,6 +50,7 @@ abstract class TextBasedColumn extends ArrowColumn {
         return read(row, "a time", text -> LocalTime.parse(text.strip()));
     }
 
+    /** Reads a text with an offset from UTC as what a clock of the JVM's zone shows then. */
     @Override
     LocalDateTime getTimestamp(long row) throws SQLException {
         return read(row, "a timestamp", Conversions::parseTimestamp);

@@ -4,7 +4,6 @@ package org.hypostyle.jdbc;
 import java.io.InputStream;
 import java.io.Reader;
 import java.math.BigDecimal;
-import java.math.RoundingMode;
 import java.sql.Array;
 import java.sql.Blob;
 import java.sql.Clob;
@@ -24,8 +23,8 @@ abstract class UpdatableResultSet extends HypostyleWrapper implements ResultSet 
     /** Sets a column, from 1 on. */
     abstract void update(int column, Object value) throws SQLException;
 
-    private static Object scaled(Object value, int scale) {
-        return value instanceof BigDecimal number ? number.setScale(scale, RoundingMode.HALF_UP) : value;
+    private static Object scaled(Object value, int scale) throws SQLException {
+        return value instanceof BigDecimal number ? Conversions.scaled(number, scale) : value;
     }
 
     @Override

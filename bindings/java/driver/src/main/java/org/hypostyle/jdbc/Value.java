@@ -20,6 +20,7 @@ import java.time.OffsetDateTime;
 import java.time.Period;
 import java.time.ZoneOffset;
 import java.time.ZonedDateTime;
+import java.util.Arrays;
 import java.util.Calendar;
 import java.util.Collection;
 import java.util.UUID;
@@ -31,8 +32,6 @@ final class Value {
     private static final int NANO_YEAR_LEAST = 1678;
     private static final int NANO_YEAR_MOST = 2261;
     private static final int DECIMAL_BITS = 126;
-    /** So many digits a number may have before the point and behind it: a text of more takes all memory. */
-    private static final int DIGITS_MOST = 131_072;
 
     final SqlType type;
     final int scale;
@@ -42,8 +41,18 @@ final class Value {
     final byte[] bytes;
     /** The elements of a list, or null. */
     final Value[] elements;
+    /**
+     * The point in time that the value is where the database wants a TIMESTAMPTZ, or null: a {@code java.util.Date} is
+     * one, which a clock of the program's zone shows as what the value has.
+     */
+    private final Instant moment;
 
     private Value(SqlType type, int scale, long integer, long high, double number, byte[] bytes, Value[] elements) {
+        this(type, scale, integer, high, number, bytes, elements, null);
+    }
+
+    private Value(SqlType type, int scale, long integer, long high, double number, byte[] bytes, Value[] elements,
+            Instant moment) {
         this.type = type;
         this.scale = scale;
         this.integer = integer;
@@ -51,6 +60,33 @@ final class Value {
         this.number = number;
         this.bytes = bytes;
         this.elements = elements;
+        this.moment = moment;
+    }
+
+    private Value at(Instant point) {
+        return new Value(type, scale, integer, high, number, bytes, elements, point);
+    }
+
+    /** Tells whether it matters if the database wants a TIMESTAMPTZ. */
+    boolean hasMoment() {
+        return moment != null || elements != null && Arrays.stream(elements).anyMatch(Value::hasMoment);
+    }
+
+    /** Returns the value for a place that wants a TIMESTAMPTZ, or a list of them. */
+    Value asMoment() throws SQLException {
+        if (elements == null) {
+            return moment == null ? this : of(moment);
+        }
+        Value[] moments = new Value[elements.length];
+        for (int index = 0; index < moments.length; index++) {
+            moments[index] = elements[index].asMoment();
+        }
+        return new Value(type, scale, integer, high, number, bytes, moments);
+    }
+
+    /** Returns about how many bytes the value has. */
+    long size() {
+        return bytes != null ? bytes.length : elements == null ? 16 : Arrays.stream(elements).mapToLong(Value::size).sum();
     }
 
     static Value of(boolean value) {
@@ -86,7 +122,7 @@ final class Value {
         if (number == null) {
             return NULL;
         }
-        checkDigits(number.scale(), number.precision());
+        Conversions.checkDigits(number);
         BigDecimal plain = number.scale() < 0 ? number.setScale(0) : number;
         BigInteger unscaled = plain.unscaledValue();
         if (unscaled.bitLength() > DECIMAL_BITS || plain.scale() > 38) {
@@ -96,12 +132,6 @@ final class Value {
                 null, null);
     }
 
-    private static void checkDigits(long scale, long precision) throws SQLException {
-        if (scale > DIGITS_MOST || precision - scale > DIGITS_MOST) {
-            throw Errors.refused("22003",
-                    "a number has more than " + DIGITS_MOST + " digits before or behind its point");
-        }
-    }
 
     BigDecimal decimal() {
         BigInteger low = new BigInteger(Long.toUnsignedString(integer));
@@ -149,8 +179,9 @@ final class Value {
         if (date == null) {
             return NULL;
         }
-        return of(calendar == null && date instanceof java.sql.Date day ? day.toLocalDate()
-                : Conversions.localDateTime(date, calendar).toLocalDate());
+        LocalDate day = calendar == null && date instanceof java.sql.Date plain ? Conversions.localDate(plain)
+                : Conversions.localDateTime(date, calendar).toLocalDate();
+        return of(day).at(day.atStartOfDay(Conversions.zone(calendar)).toInstant());
     }
 
     static Value time(Time time, Calendar calendar) {
@@ -162,7 +193,9 @@ final class Value {
         if (point == null) {
             return NULL;
         }
-        return of(calendar == null ? point.toLocalDateTime() : Conversions.localDateTime(point, calendar));
+        LocalDateTime shown = calendar == null ? Conversions.localDateTime(point)
+                : Conversions.localDateTime(point, calendar);
+        return of(shown).at(point.toInstant());
     }
 
     static Value list(Object[] elements) throws SQLException {
@@ -222,7 +255,14 @@ final class Value {
         if (value instanceof Short || value instanceof Byte) {
             return integer(SqlType.SMALLINT, value.shortValue());
         }
-        return value instanceof Float ? of(value.floatValue()) : of(new BigDecimal(value.toString()));
+        if (value instanceof Float) {
+            return of(value.floatValue());
+        }
+        try {
+            return of(Conversions.parseNumber(value.toString()));
+        } catch (NumberFormatException error) {
+            throw Errors.refused("22018", "a parameter cannot be a " + value.getClass().getName(), error);
+        }
     }
 
     private static Value ofPoint(Object value) throws SQLException {
@@ -256,18 +296,22 @@ final class Value {
         if (value instanceof Calendar calendar) {
             return of(calendar.toInstant());
         }
-        return value instanceof java.util.Date moment ? of(Conversions.localDateTime(moment, null)) : null;
+        return value instanceof java.util.Date date ? of(Conversions.localDateTime(date, null)).at(date.toInstant()) : null;
     }
 
     private static Value ofObject(Object value) throws SQLException {
         if (value instanceof Interval interval) {
             return of(interval);
         }
-        if (value instanceof Duration duration) {
-            return of(Interval.of(duration));
-        }
-        if (value instanceof Period period) {
-            return of(Interval.of(period));
+        try {
+            if (value instanceof Duration duration) {
+                return of(Interval.of(duration));
+            }
+            if (value instanceof Period period) {
+                return of(Interval.of(period));
+            }
+        } catch (ArithmeticException error) {
+            throw Errors.refused("22015", "the interval " + value + " is out of range", error);
         }
         if (value instanceof Array array) {
             return list(boxed(array.getArray()));
@@ -279,10 +323,10 @@ final class Value {
             return list(boxed(value));
         }
         if (value instanceof Clob clob) {
-            return of(clob.getSubString(1, Math.toIntExact(clob.length())));
+            return of(clob.getSubString(1, Streams.limit(clob.length())));
         }
         if (value instanceof Blob blob) {
-            return of(blob.getBytes(1, Math.toIntExact(blob.length())));
+            return of(blob.getBytes(1, Streams.limit(blob.length())));
         }
         return value instanceof SQLXML xml ? of(xml.getString()) : null;
     }
@@ -321,9 +365,7 @@ final class Value {
             case java.sql.Types.DECIMAL:
             case java.sql.Types.NUMERIC: {
                 BigDecimal number = column.getBigDecimal(0);
-                checkDigits(number.scale(), number.precision());
-                checkDigits(scale, scale);
-                return of(scale >= 0 ? number.setScale(scale, java.math.RoundingMode.HALF_UP) : number);
+                return of(scale >= 0 ? Conversions.scaled(number, scale) : number);
             }
             case java.sql.Types.CHAR:
             case java.sql.Types.VARCHAR:
@@ -331,6 +373,9 @@ final class Value {
             case java.sql.Types.NCHAR:
             case java.sql.Types.NVARCHAR:
             case java.sql.Types.LONGNVARCHAR:
+                if (value instanceof BigDecimal number) {
+                    Conversions.checkDigits(number);
+                }
                 return value instanceof Clob ? of(value) : of(Texts.of(value));
             default:
                 return ofPointAs(of(value), jdbcType);
@@ -345,8 +390,11 @@ final class Value {
         }
     }
 
-    /** Makes a date or a time of a timestamp where a program asks for one. */
-    private static Value ofPointAs(Value value, int jdbcType) {
+    /** Makes a date, a time or a point in time of a timestamp where a program asks for one. */
+    private static Value ofPointAs(Value value, int jdbcType) throws SQLException {
+        if (jdbcType == java.sql.Types.TIMESTAMP_WITH_TIMEZONE) {
+            return value.asMoment();
+        }
         long unit = value.scale == 9 ? 86_400_000_000_000L : 86_400_000_000L;
         if (value.type == SqlType.TIMESTAMP && jdbcType == java.sql.Types.DATE) {
             return integer(SqlType.DATE, Math.floorDiv(value.integer, unit));

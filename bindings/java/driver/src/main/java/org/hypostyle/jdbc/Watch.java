@@ -59,6 +59,11 @@ final class Watch {
         }
     }
 
+    /** Tells whether the execution has taken too long. */
+    synchronized boolean hasExpired() {
+        return isTimeout;
+    }
+
     /** Is called before a call of the library that may take long, and {@link #leave} after it. */
     synchronized void enter() {
         isCalling = true;

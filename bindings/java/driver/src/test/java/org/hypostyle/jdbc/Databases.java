@@ -126,6 +126,11 @@ final class Databases {
         }
     }
 
+    /** Returns the SQLSTATE with which work fails. */
+    static String anyFailure(Executable work) {
+        return assertThrows(SQLException.class, work).getSQLState();
+    }
+
     /** Checks that work fails with an SQLSTATE. */
     static SQLException fails(String state, Executable work) {
         SQLException error = assertThrows(SQLException.class, work);

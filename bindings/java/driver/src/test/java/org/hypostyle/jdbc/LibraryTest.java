@@ -7,14 +7,20 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.BufferedReader;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InputStreamReader;
+import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.attribute.PosixFilePermissions;
+import java.security.DigestInputStream;
+import java.security.MessageDigest;
 import java.sql.Connection;
 import java.sql.DriverManager;
 import java.sql.SQLException;
+import java.util.HexFormat;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
@@ -36,8 +42,12 @@ class LibraryTest {
     }
 
     private static String run(String... properties) throws IOException {
+        return runWith(System.getProperty("java.class.path"), properties);
+    }
+
+    private static String runWith(String classPath, String... properties) throws IOException {
         List<String> command = new java.util.ArrayList<>(List.of(Path.of(System.getProperty("java.home"), "bin", "java")
-                .toString(), "-cp", System.getProperty("java.class.path")));
+                .toString(), "-cp", classPath));
         command.addAll(List.of(properties));
         command.add(Program.class.getName());
         Process process = new ProcessBuilder(command).redirectError(ProcessBuilder.Redirect.DISCARD).start();
@@ -70,6 +80,37 @@ class LibraryTest {
         try (Stream<Path> all = Files.list(folder)) {
             return all.toList();
         }
+    }
+
+    /** A jar that has the library needs no other one; what is damaged in it is not loaded. */
+    @Test
+    void theLibraryOfTheJar() throws Exception {
+        Path bundle = Files.createTempDirectory(Databases.folder(), "bundle");
+        Path place = Files.createDirectories(bundle.resolve("org/hypostyle/jdbc/native/linux-x86_64"));
+        String classPath = bundle + java.io.File.pathSeparator + System.getProperty("java.class.path");
+        Path library = place.resolve("libhypostyle.so.1");
+        Path digest = place.resolve("libhypostyle.so.1.sha256");
+        Path cache = Databases.folder().resolve("c");
+        Files.writeString(library, "no library");
+        Files.writeString(digest, "0".repeat(64));
+        String damaged = runWith(classPath, "-Dhypostyle.cache=" + cache);
+        assertTrue(damaged.startsWith("08001 ") && damaged.contains("damaged"), damaged);
+        Files.copy(Path.of(System.getProperty("hypostyle.library")), library, StandardCopyOption.REPLACE_EXISTING);
+        Files.writeString(digest, sha256(library));
+        assertEquals("42", runWith(classPath, "-Dhypostyle.cache=" + cache));
+        List<Path> files = list(cache);
+        assertEquals(2, files.size(), files.toString());
+        assertTrue(files.stream().anyMatch(file -> file.toString().endsWith("-libhypostyle.so.1")), files.toString());
+        assertEquals("42", runWith(classPath, "-Dhypostyle.cache=" + cache));
+        assertEquals(2, list(cache).size());
+    }
+
+    private static String sha256(Path file) throws Exception {
+        MessageDigest digest = MessageDigest.getInstance("SHA-256");
+        try (InputStream from = new DigestInputStream(Files.newInputStream(file), digest)) {
+            from.transferTo(OutputStream.nullOutputStream());
+        }
+        return HexFormat.of().formatHex(digest.digest());
     }
 
     @Test

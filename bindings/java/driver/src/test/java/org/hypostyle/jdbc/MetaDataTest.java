@@ -87,6 +87,11 @@ class MetaDataTest {
                         "ORDINAL_POSITION"));
         assertEquals("name,called,NO", some(data.getColumns(null, null, "par%", "n%"), "COLUMN_NAME", "REMARKS",
                 "IS_NULLABLE"));
+        run(connection, "CREATE MATERIALIZED VIEW app.wide AS SELECT 1 AS a, 'x' AS b, 1.5::DECIMAL(9,2) AS c, [1] AS d, "
+                + "TIMESTAMP '2026-01-31 01:02:03' AS e, 1::REAL AS f, true AS g");
+        assertEquals("a,-5,BIGINT,19;b,12,VARCHAR,2147483647;c,3,DECIMAL,9;d,2003,BIGINT[],null;e,93,TIMESTAMP,32;"
+                + "f,7,FLOAT,8;g,16,BOOLEAN,1", some(data.getColumns(null, "app", "wide", null), "COLUMN_NAME", "DATA_TYPE",
+                        "TYPE_NAME", "COLUMN_SIZE"));
         try (ResultSet rows = data.getColumns(null, "app", "child", "id")) {
             assertEquals(24, rows.getMetaData().getColumnCount());
             assertEquals(Types.INTEGER, rows.getMetaData().getColumnType(5));

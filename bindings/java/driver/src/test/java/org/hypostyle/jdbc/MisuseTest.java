@@ -6,6 +6,7 @@ import static org.hypostyle.jdbc.Databases.query;
 import static org.hypostyle.jdbc.Databases.run;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -21,6 +22,7 @@ import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
 import java.sql.SQLException;
+import java.sql.SQLTimeoutException;
 import java.sql.Statement;
 import java.util.ArrayList;
 import java.util.List;
@@ -145,8 +147,40 @@ class MisuseTest {
         assertFalse(runner.isAlive());
         assertEquals("57014", told.get().getSQLState());
         Connection aborted = Databases.memory();
-        aborted.abort(Runnable::run);
+        List<Runnable> later = new ArrayList<>();
+        aborted.abort(later::add);
+        // It counts as closed before the executor has closed it.
         assertTrue(aborted.isClosed());
+        assertFalse(aborted.isValid(1));
+        fails("08003", aborted::createStatement);
+        later.get(0).run();
+        assertTrue(aborted.isClosed());
+    }
+
+    /** Whoever asks whether a connection is valid waits no longer than he has said. */
+    @Test
+    void aBusyConnectionIsNotWaitedForForever() throws Exception {
+        Connection connection = Databases.memory();
+        Thread runner = new Thread(() -> {
+            try (Statement statement = connection.createStatement()) {
+                statement.executeQuery(Databases.ENDLESS);
+            } catch (SQLException error) {
+                // It is closed while it runs.
+            }
+        });
+        runner.start();
+        boolean isValid;
+        long begun;
+        // It is valid until the statement runs.
+        do {
+            begun = System.nanoTime();
+            isValid = connection.isValid(1);
+        } while (isValid && runner.isAlive());
+        assertFalse(isValid);
+        assertTrue(System.nanoTime() - begun < 10_000_000_000L);
+        connection.close();
+        runner.join(20_000);
+        assertFalse(runner.isAlive());
     }
 
     @Test
@@ -187,6 +221,31 @@ class MisuseTest {
         ResultSet rows = connection.createStatement().executeQuery("SELECT * FROM t");
         rows.next();
         rows.getString(2);
+    }
+
+    /** Rows of a table are read where its files are mapped: none of them is copied before. */
+    @Test
+    void columnsAreReadFromTheMapping() throws Exception {
+        Path database = Files.createTempDirectory(Databases.folder(), "mapped").resolve("test.hypo");
+        try (Connection connection = DriverManager.getConnection("jdbc:hypostyle:" + database);
+                Statement statement = connection.createStatement(ResultSet.TYPE_SCROLL_INSENSITIVE,
+                        ResultSet.CONCUR_READ_ONLY)) {
+            makeRows(connection, 1_000_000);
+            long before = mappings(database);
+            try (ResultSet rows = statement.executeQuery("SELECT * FROM t")) {
+                assertTrue(rows.last());
+                assertTrue(mappings(database) > before);
+                // Each place is as near as any other: walking there would take hours.
+                int place = 1;
+                long begun = System.nanoTime();
+                for (int round = 0; round < 20_000; round++) {
+                    place = (int) ((place * 7919L + 12_345) % 1_000_000) + 1;
+                    assertTrue(rows.absolute(place));
+                    assertEquals("row " + rows.getInt(1), rows.getString(2));
+                }
+                assertTrue(System.nanoTime() - begun < 20_000_000_000L);
+            }
+        }
     }
 
     @Test
@@ -259,6 +318,49 @@ class MisuseTest {
             assertTrue(assertThrows(SQLException.class, () -> query(connection, "SELECT 1")).getSQLState().startsWith("08"));
         }
         assertTrue(assertThrows(SQLException.class, () -> DriverManager.getConnection(url)).getSQLState().startsWith("08"));
+    }
+
+    private static void signal(Process process, String name) throws Exception {
+        assertEquals(0, new ProcessBuilder("kill", "-" + name, Long.toString(process.pid())).start().waitFor());
+    }
+
+    /** Nobody waits longer for a server that says nothing than he has said, and others do not wait at all. */
+    @Test
+    void aServerThatDoesNotAnswer() throws Exception {
+        StringBuilder where = new StringBuilder();
+        Process server = Databases.serve(Pattern.compile("127\\.0\\.0\\.1:[1-9]\\d*"), where, "--listen", "127.0.0.1:0");
+        String url = "jdbc:hypostyle://" + where + "/";
+        int before = DriverManager.getLoginTimeout();
+        Connection first = DriverManager.getConnection(url);
+        Connection second = DriverManager.getConnection(url);
+        Connection third = DriverManager.getConnection(url);
+        signal(server, "STOP");
+        try {
+            first.setNetworkTimeout(Runnable::run, 500);
+            fails("08006", () -> query(first, "SELECT 1"));
+            assertTrue(first.isClosed());
+            try (Statement statement = second.createStatement()) {
+                statement.setQueryTimeout(1);
+                fails("08006", () -> statement.executeQuery("SELECT 1"));
+            }
+            assertFalse(third.isValid(1));
+            DriverManager.setLoginTimeout(1);
+            // The second address is one that has no connection yet.
+            for (String target : List.of(url, url + "?streams=2")) {
+                assertInstanceOf(SQLTimeoutException.class, fails("08001", () -> DriverManager.getConnection(target)));
+                Databases.memory().close();
+                DriverManager.getConnection("jdbc:hypostyle::memory:other").close();
+            }
+            HypostyleDataSource source = new HypostyleDataSource(url);
+            source.setLoginTimeout(1);
+            fails("08001", source::getConnection);
+            second.close();
+            third.close();
+        } finally {
+            DriverManager.setLoginTimeout(before);
+            signal(server, "CONT");
+            server.destroyForcibly();
+        }
     }
 
     /** Two class loaders use the driver at once, and when one goes, its classes go with it. */

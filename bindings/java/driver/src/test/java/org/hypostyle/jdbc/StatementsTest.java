@@ -22,6 +22,8 @@ import java.sql.Blob;
 import java.sql.CallableStatement;
 import java.sql.Clob;
 import java.sql.Connection;
+import java.sql.DatabaseMetaData;
+import java.sql.JDBCType;
 import java.sql.ParameterMetaData;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
@@ -34,6 +36,8 @@ import java.sql.SQLTimeoutException;
 import java.sql.Statement;
 import java.sql.Types;
 import java.util.List;
+import java.util.Map;
+import java.util.TimeZone;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -127,6 +131,8 @@ class StatementsTest {
             fails("HY010", () -> insert.executeUpdate("SELECT 1"));
             fails("22018", () -> insert.setObject(1, new Object()));
             fails("22003", () -> insert.setObject(1, 1L << 40, Types.INTEGER));
+            fails("22015", () -> insert.setObject(1, java.time.Period.of(Integer.MAX_VALUE, 0, 0)));
+            fails("22015", () -> insert.setObject(1, java.time.Duration.ofDays(1 << 20)));
         }
         assertEquals("1,b,[1, NULL, 3],2026-01-31;2,b,[1, NULL, 3],2026-01-31", query(connection, "SELECT * FROM t"));
         try (PreparedStatement statement = connection.prepareStatement("SELECT $2::INTEGER - $1::INTEGER")) {
@@ -196,6 +202,32 @@ class StatementsTest {
             assertEquals("8", Databases.rows(statement.getGeneratedKeys()));
         }
         keysOfEachRowOfABatch();
+    }
+
+    /** A temporary table comes before another one of its name; comments stand where white space may. */
+    @Test
+    void tablesAreFoundAsTheDatabaseFindsThem() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b INTEGER)", "CREATE TABLE u (a INTEGER PRIMARY KEY, b INTEGER)",
+                "CREATE TEMP TABLE u (a INTEGER, b INTEGER PRIMARY KEY)", "CREATE TEMP TABLE v (a INTEGER, b INTEGER)",
+                "CREATE TABLE v (a INTEGER PRIMARY KEY, b INTEGER)");
+        try (Statement statement = connection.createStatement()) {
+            statement.executeUpdate("/* INTO x */ INSERT /* t */ INTO -- here\n t VALUES (1, 2) -- end",
+                    Statement.RETURN_GENERATED_KEYS);
+            assertEquals("1", Databases.rows(statement.getGeneratedKeys()));
+            statement.executeUpdate("INSERT INTO u VALUES (3, 4)", Statement.RETURN_GENERATED_KEYS);
+            assertEquals("4", Databases.rows(statement.getGeneratedKeys()));
+            statement.executeUpdate("INSERT INTO main.u VALUES (3, 4)", Statement.RETURN_GENERATED_KEYS);
+            assertEquals("3", Databases.rows(statement.getGeneratedKeys()));
+        }
+        Map<String, Integer> queries = Map.of("SELECT a, b FROM u", ResultSet.CONCUR_UPDATABLE,
+                "SELECT a, b FROM v", ResultSet.CONCUR_READ_ONLY, "SELECT a, b FROM main.v", ResultSet.CONCUR_UPDATABLE,
+                "SELECT a /* x */, b -- y\n FROM /* z */ t", ResultSet.CONCUR_UPDATABLE);
+        for (Map.Entry<String, Integer> query : queries.entrySet()) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(query.getKey())) {
+                assertEquals(query.getValue(), rows.getConcurrency(), query.getKey());
+            }
+        }
     }
 
     /** Whether the rows go as columns or one by one, and whatever the statement does with them. */
@@ -287,6 +319,31 @@ class StatementsTest {
             BatchUpdateException error = assertThrows(BatchUpdateException.class, statement::executeBatch);
             assertEquals("42P01", error.getSQLState());
             assertArrayEquals(new int[] {1}, error.getUpdateCounts());
+        }
+    }
+
+    /** A column of a piece is one array, so that rows with long texts go in more pieces; a failure undoes all of them. */
+    @Test
+    void batchesOfLongTexts() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR)");
+        String text = "x".repeat(4 << 20);
+        try (PreparedStatement insert = connection.prepareStatement("INSERT INTO t VALUES (?, ?)")) {
+            for (int row = 0; row < 20; row++) {
+                insert.setInt(1, row);
+                insert.setString(2, row % 5 == 0 ? null : text);
+                insert.addBatch();
+            }
+            int[] counts = insert.executeBatch();
+            assertEquals(20, java.util.Arrays.stream(counts).sum());
+            assertEquals("20,16," + (16L << 22), query(connection, "SELECT count(*), count(b), sum(length(b)) FROM t"));
+            for (int row = 30; row < 50; row++) {
+                insert.setInt(1, row == 49 ? 0 : row);
+                insert.setString(2, text);
+                insert.addBatch();
+            }
+            BatchUpdateException error = assertThrows(BatchUpdateException.class, insert::executeBatch);
+            assertEquals("23505", error.getSQLState());
+            assertEquals("20", query(connection, "SELECT count(*) FROM t"));
         }
     }
 
@@ -402,6 +459,20 @@ class StatementsTest {
             assertThrows(SQLTimeoutException.class, () -> statement.executeQuery(Databases.ENDLESS));
             assertEquals("1", Databases.rows(statement.executeQuery("SELECT 1")));
         }
+        try (Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT a + 1 FROM generate_series(1, 10000000) AS t (a)")) {
+            assertTrue(rows.next());
+            // No call runs, but the statement has rows to give.
+            statement.cancel();
+            fails("57014", () -> {
+                while (rows.next()) {
+                    rows.getLong(1);
+                }
+            });
+            assertEquals("1", Databases.rows(statement.executeQuery("SELECT 1")));
+            statement.cancel();
+            assertEquals("1", Databases.rows(statement.executeQuery("SELECT 1")));
+        }
         connection.setNetworkTimeout(Runnable::run, 100);
         assertEquals(100, connection.getNetworkTimeout());
         try (Statement statement = connection.createStatement()) {
@@ -419,6 +490,39 @@ class StatementsTest {
                 "SELECT {fn timestampadd(SQL_TSI_MONTH, 2, {ts '2026-01-31 00:00:00'})}, '{d ''1''}', "
                         + "{fn convert('12', SQL_INTEGER)} /* {d 'x'} */"));
         assertEquals("SELECT DATE '2026-01-31'", connection.nativeSQL("SELECT {d '2026-01-31'}"));
+        assertEquals("   x,aXXef,true,1.5,\\x6162,1.26", query(connection, "SELECT {fn space(3)} || 'x', "
+                + "{fn insert('abcdef', 2, 3, 'XX')}, {fn convert(1, SQL_BIT)}, {fn convert('1.5', FLOAT)}, "
+                + "{fn convert('ab', SQL_VARBINARY)}, {fn convert('1.256', DECIMAL(9,2))}"));
+        assertEquals("true", query(connection, "SELECT {fn CURRENT_DATE} = {fn curdate()}"));
+        assertEquals("1,null", query(connection,
+                "SELECT * FROM {oj (VALUES (1)) AS a (x) LEFT OUTER JOIN (VALUES (2)) AS b (y) ON a.x = b.y}"));
+        assertEquals("A", query(connection, "{call upper('a')}"));
+        assertEquals("{'call': 1}", query(connection, "SELECT {call: 1}"));
+    }
+
+    /** What the metadata lists can be called. */
+    @Test
+    void functionsOfTheEscapes() throws SQLException {
+        Map<String, String> arguments = Map.ofEntries(Map.entry("ATAN2", "1, 2"), Map.entry("MOD", "7, 3"),
+                Map.entry("POWER", "2, 3"), Map.entry("PI", ""), Map.entry("RAND", ""), Map.entry("ROUND", "1.5, 0"),
+                Map.entry("TRUNCATE", "1.5, 0"), Map.entry("CHAR", "65"), Map.entry("CONCAT", "'a', 'b'"),
+                Map.entry("INSERT", "'abc', 2, 1, 'x'"), Map.entry("LEFT", "'abc', 2"), Map.entry("RIGHT", "'abc', 2"),
+                Map.entry("LOCATE", "'b', 'abc', 1"), Map.entry("POSITION", "'b' IN 'abc'"), Map.entry("REPEAT", "'a', 2"),
+                Map.entry("REPLACE", "'abc', 'b', 'x'"), Map.entry("SPACE", "2"), Map.entry("SUBSTRING", "'abc', 2, 1"),
+                Map.entry("CURDATE", ""), Map.entry("CURTIME", ""), Map.entry("CURRENT_DATE", ""),
+                Map.entry("CURRENT_TIME", ""), Map.entry("CURRENT_TIMESTAMP", ""), Map.entry("NOW", ""),
+                Map.entry("EXTRACT", "YEAR FROM DATE '2026-01-31'"), Map.entry("TIMESTAMPADD", "SQL_TSI_DAY, 1, now()"),
+                Map.entry("TIMESTAMPDIFF", "SQL_TSI_DAY, now(), now()"), Map.entry("DATABASE", ""), Map.entry("USER", ""),
+                Map.entry("IFNULL", "NULL, 1"));
+        DatabaseMetaData data = connection.getMetaData();
+        Map<String, String> lists = Map.of(data.getNumericFunctions(), "0.5", data.getStringFunctions(), "'abc'",
+                data.getTimeDateFunctions(), "TIMESTAMP '2026-01-31 01:02:03'", data.getSystemFunctions(), "");
+        for (Map.Entry<String, String> list : lists.entrySet()) {
+            for (String name : list.getKey().split(",")) {
+                String sql = "SELECT {fn " + name + "(" + arguments.getOrDefault(name, list.getValue()) + ")}";
+                assertFalse(query(connection, sql).equals("null"), sql);
+            }
+        }
     }
 
     @Test
@@ -430,6 +534,9 @@ class StatementsTest {
             assertEquals("ABC", call.getString(1));
             assertFalse(call.wasNull());
             fails("07009", () -> call.getString(2));
+            call.registerOutParameter(1, JDBCType.VARCHAR);
+            call.registerOutParameter("any", JDBCType.VARCHAR, 0);
+            fails("HY009", () -> call.setObject((String) null, "abc", JDBCType.VARCHAR));
         }
         try (CallableStatement call = connection.prepareCall("{call power(?, 2)}")) {
             call.setInt(1, 3);
@@ -448,6 +555,10 @@ class StatementsTest {
             insert.setCharacterStream(2, new StringReader("Ärger"), 3);
             insert.executeUpdate();
             fails("22026", () -> insert.setCharacterStream(2, new StringReader("a"), 3));
+            insert.setObject(1, new ByteArrayInputStream(new byte[] {7}), Types.BLOB);
+            insert.setObject(2, new StringReader("read"));
+            insert.executeUpdate();
+            run(connection, "DELETE FROM t WHERE b = '\\x07'::BLOB AND c = 'read'");
             Blob blob = connection.createBlob();
             blob.setBytes(1, new byte[] {1, 2, 3});
             Clob clob = connection.createClob();
@@ -516,6 +627,79 @@ class StatementsTest {
         }
     }
 
+    /** A field of a structure, and what WITH calls like a table, are not the table's own columns. */
+    @Test
+    void onlyTheTablesOwnColumnsCanBeChanged() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, s STRUCT(a INTEGER, b VARCHAR))",
+                "INSERT INTO t VALUES (1, 'x', {'a': 2, 'b': 'y'})");
+        for (String sql : List.of("SELECT a, s.b FROM t", "SELECT s.a, b FROM t", "SELECT a, t.s.b FROM t AS t",
+                "WITH t (a, b) AS (VALUES (1, 'z')) SELECT a, b FROM t")) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(sql)) {
+                assertEquals(ResultSet.CONCUR_READ_ONLY, rows.getConcurrency(), sql);
+            }
+        }
+        for (String sql : List.of("SELECT a, b FROM t x", "SELECT x.a, x.b FROM main.t AS x WHERE x.a = 1",
+                "SELECT t.a, main.t.b FROM main.t LIMIT 1")) {
+            try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                    ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery(sql)) {
+                assertEquals(ResultSet.CONCUR_UPDATABLE, rows.getConcurrency(), sql);
+                assertTrue(rows.next());
+                rows.updateString("b", sql);
+                rows.updateRow();
+            }
+            assertEquals(sql, query(connection, "SELECT b FROM t"));
+        }
+    }
+
+    /** A java.sql.Time has no microseconds, and a java.sql.Timestamp no time that the JVM's zone skips. */
+    @Test
+    void keysAreFoundAgainAsTheyAre() throws SQLException {
+        TimeZone before = TimeZone.getDefault();
+        TimeZone.setDefault(TimeZone.getTimeZone("Europe/Berlin"));
+        try {
+            for (String key : List.of("TIME '01:02:03.000456'", "TIMESTAMP '2026-03-29 02:30:00'", "DATE '1500-02-28'",
+                    "TIMESTAMPTZ '2026-03-29 00:30:00.000001+00'", "0.1::DOUBLE", "0.1::REAL", "1.10::DECIMAL(9,2)",
+                    "18446744073709551615::UBIGINT", "'\\x00ff'::BLOB", "true")) {
+                run(connection, "CREATE TABLE t AS SELECT " + key + " AS k, 1 AS v", "ALTER TABLE t ADD PRIMARY KEY (k)");
+                try (Statement statement = connection.createStatement(ResultSet.TYPE_FORWARD_ONLY,
+                        ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery("SELECT k, v FROM t")) {
+                    assertTrue(rows.next());
+                    rows.updateInt("v", 2);
+                    rows.updateRow();
+                    assertEquals("2", query(connection, "SELECT v FROM t"), key);
+                    rows.deleteRow();
+                    assertEquals("", query(connection, "SELECT v FROM t"), key);
+                }
+                run(connection, "DROP TABLE t");
+            }
+        } finally {
+            TimeZone.setDefault(before);
+        }
+    }
+
+    @Test
+    void theRowToInsertIsNoRowOfTheResult() throws SQLException {
+        run(connection, "CREATE TABLE t (a INTEGER PRIMARY KEY)", "INSERT INTO t VALUES (1)");
+        try (Statement statement = connection.createStatement(ResultSet.TYPE_SCROLL_INSENSITIVE,
+                ResultSet.CONCUR_UPDATABLE); ResultSet rows = statement.executeQuery("SELECT a FROM t")) {
+            assertTrue(rows.next());
+            fails("24000", rows::insertRow);
+            rows.moveToInsertRow();
+            fails("24000", rows::updateRow);
+            fails("24000", rows::deleteRow);
+            fails("24000", rows::refreshRow);
+            fails("24000", rows::cancelRowUpdates);
+            rows.updateInt(1, 2);
+            rows.insertRow();
+            rows.moveToCurrentRow();
+            rows.refreshRow();
+            assertEquals(1, rows.getInt(1));
+            fails("HY024", () -> rows.setFetchDirection(7));
+        }
+        assertEquals("1;2", query(connection, "SELECT a FROM t ORDER BY a"));
+    }
+
     @Test
     void textsOfABatchKeepTheirResultsApart() throws SQLException {
         run(connection, "CREATE TABLE t (a INTEGER)");
@@ -564,6 +748,19 @@ class StatementsTest {
         assertSame(statement, rows.getStatement());
         rows.close();
         assertTrue(statement.isClosed());
+        Statement several = connection.createStatement();
+        several.closeOnCompletion();
+        several.execute("SELECT 1; SELECT 2");
+        ResultSet first = several.getResultSet();
+        assertTrue(several.getMoreResults(Statement.KEEP_CURRENT_RESULT));
+        several.getResultSet().close();
+        assertTrue(first.next());
+        assertEquals(1, first.getInt(1));
+        first.close();
+        assertTrue(several.isClosed());
+        try (Statement open = connection.createStatement()) {
+            fails("HY024", () -> open.getMoreResults(9));
+        }
     }
 
     @Test
@@ -586,5 +783,14 @@ class StatementsTest {
         }
         assertEquals("1000,500,1250.00", query(connection, "SELECT count(*), count(b), sum(c) FROM t"));
         fails("42P01", () -> ours.createAppender("nothing"));
+        // A name is no SQL.
+        run(connection, "CREATE TABLE \"My Table\" (a TIMESTAMPTZ)");
+        try (Appender rows = ours.createAppender("main.My Table")) {
+            rows.append(new java.sql.Timestamp(0));
+            assertEquals(1, rows.finish());
+        }
+        assertEquals("1970-01-01 00:00:00+00", query(connection, "SELECT a FROM \"My Table\""));
+        fails("42P01", () -> ours.createAppender("t; DROP TABLE t"));
+        fails("42P01", () -> ours.createAppender("t AS a, t AS b"));
     }
 }

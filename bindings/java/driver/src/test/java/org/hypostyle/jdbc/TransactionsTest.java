@@ -130,6 +130,10 @@ class TransactionsTest {
                     count++;
                 }
                 assertEquals(100_000, count);
+                // Turning auto-commit on commits, too.
+                ResultSet third = closed.executeQuery("SELECT 1");
+                connection.setAutoCommit(true);
+                assertTrue(third.isClosed());
             }
         }
     }

@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.StringReader;
+import java.io.StringWriter;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.sql.Array;
@@ -15,7 +17,11 @@ import java.sql.Date;
 import java.sql.DriverManager;
 import java.sql.PreparedStatement;
 import java.sql.ResultSet;
+import java.sql.SQLData;
 import java.sql.SQLException;
+import java.sql.SQLInput;
+import java.sql.SQLOutput;
+import java.sql.SQLXML;
 import java.sql.Statement;
 import java.sql.Struct;
 import java.sql.Time;
@@ -36,6 +42,18 @@ import java.util.Map;
 import java.util.TimeZone;
 import java.util.UUID;
 import java.util.stream.Stream;
+import javax.xml.transform.Result;
+import javax.xml.transform.Source;
+import javax.xml.transform.Transformer;
+import javax.xml.transform.TransformerFactory;
+import javax.xml.transform.dom.DOMResult;
+import javax.xml.transform.dom.DOMSource;
+import javax.xml.transform.sax.SAXResult;
+import javax.xml.transform.sax.SAXSource;
+import javax.xml.transform.stax.StAXResult;
+import javax.xml.transform.stax.StAXSource;
+import javax.xml.transform.stream.StreamResult;
+import javax.xml.transform.stream.StreamSource;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
@@ -192,6 +210,207 @@ class TypesTest {
                 assertNull(rows.getObject(1));
             }
         }
+    }
+
+    /** A java.sql.Timestamp is a point in time where a TIMESTAMPTZ is wanted, whatever zone the JVM has. */
+    @ParameterizedTest
+    @MethodSource("urls")
+    void momentsStayMoments(String url) throws Exception {
+        Instant noon = Instant.parse("2026-07-01T12:00:00Z");
+        Timestamp moment = Timestamp.from(noon);
+        TimeZone before = TimeZone.getDefault();
+        try (Connection connection = DriverManager.getConnection(url); Statement statement = connection.createStatement()) {
+            for (String zone : List.of("Asia/Kathmandu", "America/New_York", "UTC")) {
+                TimeZone.setDefault(TimeZone.getTimeZone(zone));
+                Date day = Date.valueOf("2026-07-01");
+                statement.execute("CREATE TEMP TABLE moments (n INTEGER, p TIMESTAMPTZ, l TIMESTAMP)");
+                try (PreparedStatement insert = connection.prepareStatement("INSERT INTO moments VALUES (?, ?, ?)")) {
+                    for (int row = 0; row < 3; row++) {
+                        insert.setInt(1, row);
+                        insert.setTimestamp(2, moment);
+                        insert.setTimestamp(3, moment);
+                        insert.addBatch();
+                    }
+                    insert.executeBatch();
+                    insert.setInt(1, 3);
+                    insert.setTimestamp(2, moment, Calendar.getInstance(TimeZone.getTimeZone("Asia/Tokyo")));
+                    insert.executeUpdate();
+                    insert.setDate(2, day);
+                    insert.setInt(1, 4);
+                    insert.executeUpdate();
+                }
+                try (Appender rows = connection.unwrap(HypostyleConnection.class).createAppender("moments")) {
+                    rows.append(5, moment, moment);
+                    rows.finish();
+                }
+                try (PreparedStatement query = connection.prepareStatement("SELECT * FROM moments WHERE p = ?::TIMESTAMPTZ")) {
+                    query.setObject(1, moment);
+                    try (ResultSet rows = query.executeQuery()) {
+                        for (int row = 0; row < 5; row++) {
+                            assertTrue(rows.next(), zone);
+                            assertEquals(moment, rows.getTimestamp("p"), zone);
+                            assertEquals(moment, rows.getTimestamp("l"), zone);
+                            assertEquals("2026-07-01 12:00:00+00", rows.getString("p"), zone);
+                            LocalDateTime shown = noon.atZone(TimeZone.getDefault().toZoneId()).toLocalDateTime();
+                            assertEquals(shown, rows.getObject("p", LocalDateTime.class), zone);
+                            assertEquals(shown.toLocalDate(), rows.getObject("p", LocalDate.class), zone);
+                            assertEquals(shown.toLocalTime(), rows.getObject("p", LocalTime.class), zone);
+                        }
+                        assertFalse(rows.next());
+                    }
+                }
+                try (ResultSet rows = statement.executeQuery("SELECT p FROM moments WHERE n = 4")) {
+                    assertTrue(rows.next());
+                    assertEquals(day, rows.getDate(1), zone);
+                }
+                statement.execute("DROP TABLE moments");
+                try (PreparedStatement query = connection.prepareStatement("SELECT ?, ?::TIMESTAMPTZ[]")) {
+                    query.setObject(1, moment, java.sql.Types.TIMESTAMP_WITH_TIMEZONE);
+                    query.setObject(2, List.of(moment));
+                    try (ResultSet rows = query.executeQuery()) {
+                        assertEquals("2026-07-01 12:00:00+00,['2026-07-01 12:00:00+00']", Databases.rows(rows), zone);
+                    }
+                }
+            }
+        } finally {
+            TimeZone.setDefault(before);
+        }
+    }
+
+    /** A few characters may stand for a number that fills all memory when its digits are written out. */
+    @Test
+    void textsOfNumbersWithManyDigits() throws Exception {
+        try (Connection connection = Databases.memory();
+                PreparedStatement statement = connection.prepareStatement("SELECT ?::VARCHAR")) {
+            for (String text : List.of("1e999999999", "-1e200000000", "7e131073", "9".repeat(500_000))) {
+                statement.setString(1, text);
+                try (ResultSet rows = statement.executeQuery()) {
+                    assertTrue(rows.next());
+                    String state = text.length() > 100 ? "22018" : "22003";
+                    Databases.fails(state, () -> rows.getLong(1));
+                    Databases.fails(state, () -> rows.getInt(1));
+                    Databases.fails(state, () -> rows.getObject(1, BigInteger.class));
+                    Databases.fails(state, () -> scaled(rows));
+                }
+                for (int type : new int[] {java.sql.Types.BIGINT, java.sql.Types.SMALLINT, java.sql.Types.NUMERIC}) {
+                    assertTrue(Databases.anyFailure(() -> statement.setObject(1, text, type)).startsWith("22"), text);
+                }
+            }
+            Databases.fails("22003", () -> statement.setObject(1, new BigDecimal("1e999999999"), java.sql.Types.VARCHAR));
+            statement.setString(1, "1e-999999999");
+            try (ResultSet rows = statement.executeQuery()) {
+                assertTrue(rows.next());
+                assertEquals(0, rows.getLong(1));
+                assertEquals(BigInteger.ZERO, rows.getObject(1, BigInteger.class));
+            }
+        }
+    }
+
+    /** Java's own conversions forget that a year is before Christ, and fail for days of the Julian calendar alone. */
+    @Test
+    void datesOfLongAgo() throws Exception {
+        try (Connection connection = Databases.memory(); Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT '0044-03-15 BC'::DATE, '0044-03-15 BC'::TIMESTAMP, "
+                        + "'0001-01-01'::DATE, '1582-10-04'::DATE");
+                PreparedStatement query = connection.prepareStatement("SELECT ?, ?, ?, ?")) {
+            assertTrue(rows.next());
+            query.setDate(1, rows.getDate(1));
+            query.setTimestamp(2, rows.getTimestamp(2));
+            query.setDate(3, rows.getDate(3));
+            query.setDate(4, rows.getDate(4));
+            try (ResultSet again = query.executeQuery()) {
+                assertEquals("0044-03-15 BC,0044-03-15 00:00:00 BC,0001-01-01,1582-10-04", Databases.rows(again));
+            }
+            Date julian = new Date(Date.valueOf("1500-02-28").getTime() + Duration.ofDays(1).toMillis());
+            Databases.fails("22008", () -> query.setDate(1, julian));
+        }
+    }
+
+    @Test
+    void textsWithOffsetsAreMoments() throws Exception {
+        try (Connection connection = Databases.memory(); Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery("SELECT '2026-01-31 12:00:00+01', '2026-01-31T12:00:00Z', "
+                        + "'2026-01-31 12:00:00'")) {
+            assertTrue(rows.next());
+            assertEquals(Instant.parse("2026-01-31T11:00:00Z"), rows.getTimestamp(1).toInstant());
+            assertEquals(Instant.parse("2026-01-31T12:00:00Z"), rows.getTimestamp(2).toInstant());
+            assertEquals(Timestamp.valueOf("2026-01-31 12:00:00"), rows.getTimestamp(3));
+            assertEquals(Instant.parse("2026-01-31T11:00:00Z"), rows.getObject(1, Instant.class));
+        }
+    }
+
+    /** A pair that a struct becomes. */
+    public static final class Pair implements SQLData {
+        private long first;
+        private String second;
+
+        @Override
+        public String getSQLTypeName() {
+            return "STRUCT(a BIGINT, b VARCHAR)";
+        }
+
+        @Override
+        public void readSQL(SQLInput from, String typeName) throws SQLException {
+            first = from.readLong();
+            second = from.readString();
+        }
+
+        @Override
+        public void writeSQL(SQLOutput to) throws SQLException {
+            to.writeLong(first);
+            to.writeString(second);
+        }
+    }
+
+    @Test
+    void theTypeMapOfTheConnection() throws Exception {
+        try (Connection connection = Databases.memory(); Statement statement = connection.createStatement()) {
+            connection.setTypeMap(Map.of("STRUCT(a BIGINT, b VARCHAR)", Pair.class));
+            try (ResultSet rows = statement.executeQuery("SELECT {'a': 1, 'b': 'x'} AS s, {'a': 1} AS t")) {
+                assertTrue(rows.next());
+                Pair pair = (Pair) rows.getObject("s");
+                assertEquals(1, pair.first);
+                assertEquals("x", pair.second);
+                assertTrue(rows.getObject("t") instanceof Struct);
+                // A map of the call's own takes the place of the connection's.
+                assertTrue(rows.getObject("s", Map.of()) instanceof Struct);
+            }
+        }
+    }
+
+    @Test
+    void xmlInEachForm() throws Exception {
+        String text = "<a b=\"1\">t</a>";
+        try (Connection connection = Databases.memory();
+                PreparedStatement query = connection.prepareStatement("SELECT ?")) {
+            for (Class<? extends Result> form : List.of(DOMResult.class, SAXResult.class, StAXResult.class,
+                    StreamResult.class)) {
+                SQLXML xml = connection.createSQLXML();
+                Transformer transformer = TransformerFactory.newInstance().newTransformer();
+                transformer.transform(new StreamSource(new StringReader(text)), xml.setResult(form));
+                query.setSQLXML(1, xml);
+                try (ResultSet rows = query.executeQuery()) {
+                    assertTrue(rows.next());
+                    assertTrue(rows.getString(1).endsWith(text), rows.getString(1));
+                }
+            }
+            for (Class<? extends Source> form : List.of(DOMSource.class, SAXSource.class, StAXSource.class,
+                    StreamSource.class)) {
+                SQLXML xml = connection.createSQLXML();
+                xml.setString(text);
+                StringWriter copied = new StringWriter();
+                TransformerFactory.newInstance().newTransformer().transform(xml.getSource(form), new StreamResult(copied));
+                assertTrue(copied.toString().endsWith(text), copied.toString());
+            }
+            SQLXML evil = connection.createSQLXML();
+            evil.setString("<!DOCTYPE a [<!ENTITY e SYSTEM 'file:///etc/hostname'>]><a>&e;</a>");
+            Databases.fails("22000", () -> evil.getSource(DOMSource.class));
+        }
+    }
+
+    @SuppressWarnings("deprecation")
+    private static BigDecimal scaled(ResultSet rows) throws SQLException {
+        return rows.getBigDecimal(1, 2);
     }
 
     @Test

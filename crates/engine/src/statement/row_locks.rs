@@ -1,0 +1,163 @@
+//! FOR UPDATE and FOR SHARE. Transactions do not wait for each other. The rows that a query locks have to be
+//! as they were when its transaction commits what it has changed.
+
+use crate::session::{Parameters, Session, may_lock};
+use crate::statement::dialect::as_statement;
+use crate::statement::target::Target;
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, TableWithJoins};
+use hypostyle_sql::build;
+use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::plain::{alias_of, name_and_alias, relations_in, relations_of};
+use hypostyle_types::{Error, ErrorKind, Result};
+use roaring::RoaringTreemap;
+
+/// The column with the positions of locked rows, which stands behind those of the query.
+const LOCKED: &str = "locked row";
+
+/// Parts of the names of functions that do something, or give something else, each time, besides those of
+/// locks.
+const EFFECTS: [&str; 4] = ["nextval", "random", "setval", "sleep"];
+
+/// The place of a relation: that of the item of FROM, and within it 0 for the first, or that of a join.
+type Place = (usize, usize);
+
+impl Session {
+    /// Has the open transaction look at the rows that a query locks, when it commits. A table of the cluster
+    /// and one of another system are left out, and so are views.
+    ///
+    /// # Errors
+    /// `UnknownName` (42P01) for a name behind OF that no relation of FROM has; those of finding the rows.
+    pub(super) fn keep_locked_rows(&self, query: &Query, parameters: &Parameters) -> Result<()> {
+        let SetExpr::Select(select) = query.body.as_ref() else { return Ok(()) };
+        if query.locks.is_empty() {
+            return Ok(());
+        }
+        let named = locked_names(query, &select.from)?;
+        if !self.is_in_transaction() {
+            return Ok(());
+        }
+        for (tables, item) in select.from.iter().enumerate() {
+            let joined = item.joins.iter().map(|join| &join.relation);
+            for (place, outer) in std::iter::once(&item.relation).chain(joined).enumerate() {
+                for relation in relations_in(outer) {
+                    let is_locked = match (&named, called(relation)) {
+                        (Some(names), Some(name)) => names.contains(&name),
+                        (Some(_), None) => false,
+                        (None, _) => true,
+                    };
+                    if is_locked && let Some(target) = self.locked_table(query, relation)? {
+                        let place = std::ptr::eq(outer, relation).then_some((tables, place));
+                        self.keep_rows_of(&target, query, place, parameters)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the table that a relation is, if this database has its rows.
+    fn locked_table(&self, query: &Query, relation: &TableFactor) -> Result<Option<Target>> {
+        let Some((name, alias)) = name_and_alias(relation) else { return Ok(None) };
+        let last = last_of(name)?;
+        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
+        if name.0.len() == 1 && with.any(|table| fold(&table.alias.name) == last) {
+            return Ok(None);
+        }
+        let Ok(found) = self.resolve(name) else { return Ok(None) };
+        if self.table_data(&found).is_none() {
+            return Ok(None);
+        }
+        let target = self.target(name, alias.map(fold))?;
+        Ok(Some(target).filter(|target| !target.is_of_cluster))
+    }
+
+    /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: it
+    /// has no place within a join in parentheses.
+    fn keep_rows_of(
+        &self,
+        target: &Target,
+        query: &Query,
+        place: Option<Place>,
+        parameters: &Parameters,
+    ) -> Result<()> {
+        let rows = match place.and_then(|place| rows_taken(query, place, target)) {
+            Some(query) if !has_effects(&query) => self.positions_of(query, parameters)?,
+            _ => None,
+        };
+        let mut transaction = self.transaction.lock();
+        let of_database = transaction.as_mut().and_then(|explicit| explicit.of(&target.database));
+        match (of_database, rows) {
+            (Some(transaction), Some(rows)) => transaction.keep_rows(target.id, &rows),
+            (Some(transaction), None) => transaction.guard(target.id),
+            (None, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the positions in the last column of a query; `None` where it has no rows of one table each, as
+    /// one with aggregates, so that it cannot be planned.
+    fn positions_of(&self, query: Query, parameters: &Parameters) -> Result<Option<RoaringTreemap>> {
+        let Ok(outcome) = self.query(as_statement(query), parameters) else { return Ok(None) };
+        let mut positions = RoaringTreemap::new();
+        self.each_batch(outcome, |batch| {
+            let last = batch.num_columns().saturating_sub(1);
+            // An outer join adds rows that have none.
+            positions.extend(batch.column(last).as_primitive::<UInt64Type>().iter().flatten());
+            Ok(())
+        })?;
+        Ok(Some(positions))
+    }
+}
+
+/// Says whether a query does something each time that it runs.
+fn has_effects(query: &Query) -> bool {
+    let text = query.to_string().to_ascii_lowercase();
+    may_lock(&text) || EFFECTS.iter().any(|name| text.contains(name))
+}
+
+/// Returns the query with the positions of one of its tables behind its columns. It takes all rows that the
+/// query may give: LIMIT without ORDER BY gives others each time.
+fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<Query> {
+    let mut taken = query.clone();
+    taken.locks.clear();
+    let is_cut = taken.limit_clause.is_some() || taken.fetch.is_some();
+    if taken.order_by.is_none() || !is_cut {
+        (taken.order_by, taken.limit_clause, taken.fetch) = (None, None, None);
+    }
+    let SetExpr::Select(select) = taken.body.as_mut() else { return None };
+    let item = select.from.get_mut(tables)?;
+    let relation = match place.checked_sub(1) {
+        None => &mut item.relation,
+        Some(join) => &mut item.joins.get_mut(join)?.relation,
+    };
+    *relation = target.source();
+    select.projection.push(build::item_named(target.position(), LOCKED));
+    Some(taken)
+}
+
+/// Returns the name of a relation in its query.
+fn called(relation: &TableFactor) -> Option<String> {
+    match (alias_of(relation), relation) {
+        (Some(alias), _) => Some(fold(&alias.name)),
+        (None, TableFactor::Table { name, .. }) => last_of(name).ok(),
+        (None, _) => None,
+    }
+}
+
+/// Returns the relations whose rows a query locks, by their names; `None` for all of them.
+fn locked_names(query: &Query, from: &[TableWithJoins]) -> Result<Option<Vec<String>>> {
+    let relations: Vec<String> = relations_of(from).into_iter().filter_map(called).collect();
+    let mut names = Vec::new();
+    for lock in &query.locks {
+        let Some(of) = &lock.of else { return Ok(None) };
+        let name = last_of(of)?;
+        if !relations.contains(&name) {
+            let message = format!("relation \"{name}\" behind FOR {} OF is not in FROM", lock.lock_type);
+            return Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42P01"));
+        }
+        names.push(name);
+    }
+    Ok(Some(names))
+}
