@@ -342,6 +342,18 @@ def test_parameters_with_names_in_statements_that_write(con):
     with pytest.raises(hypostyle.Error, match=r"\$s") as error:
         con.execute("INSERT INTO t VALUES ($i, $s)", {"i": 9})
     assert error.value.sqlstate == "07001"
+    # As SQLite and Oracle write them.
+    con.executemany("INSERT INTO t VALUES (:i, :s)", [{"i": 10, "s": "a"}, {"i": 11, "s": "b"}])
+    con.execute("INSERT INTO t SELECT :i, :s || $s", {"i": 12, "s": "c"})
+    rows = con.sql("SELECT s FROM t WHERE i >= :i ORDER BY i", {"i": 10}).fetchall()
+    assert rows == [("a",), ("b",), ("cc",)]
+
+
+def test_a_path_may_begin_with_the_home_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with hypostyle.connect("~/shop.hypo") as connection:
+        connection.execute("CREATE TABLE t (i INTEGER)")
+    assert (tmp_path / "shop.hypo").is_dir()
 
 
 @pytest.mark.parametrize("address", ["hypostile://localhost/", "http://localhost:80", "hypostyle:///x"])

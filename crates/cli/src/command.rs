@@ -127,6 +127,29 @@ enum Switch {
     Off,
 }
 
+/// Returns the dot command that does what a command of psql does, or its name as it is.
+pub fn of_psql(entry: &str) -> String {
+    let entry = entry.trim().trim_end_matches(';');
+    let (name, rest) = entry.split_once(char::is_whitespace).unwrap_or((entry, ""));
+    let rest = rest.trim();
+    let own = match name {
+        "\\d" | "\\d+" if !rest.is_empty() => ".schema",
+        "\\d" | "\\d+" | "\\dt" | "\\dv" => ".tables",
+        "\\?" => ".help",
+        "\\l" => ".databases",
+        "\\i" => ".read",
+        "\\o" => ".output",
+        "\\cd" => ".cd",
+        "\\echo" => ".print",
+        "\\!" => ".shell",
+        "\\timing" if rest.is_empty() => ".timer on",
+        "\\timing" => ".timer",
+        "\\q" => ".quit",
+        _ => return entry.to_string(),
+    };
+    format!("{own} {rest}").trim_end().to_string()
+}
+
 /// Runs the dot command on one line.
 pub fn run(session: &mut Session, line: &str) -> Outcome {
     match parse(line)? {
@@ -320,7 +343,8 @@ fn help(session: &mut Session, name: Option<&str>) -> Outcome {
         }
         writeln!(
             session.output,
-            "\nAll else is SQL and ends with a semicolon. Tab completes, Ctrl-C stops, Ctrl-D leaves."
+            "\n\\d, \\dt, \\l, \\i, \\o, \\timing and \\q mean what they mean in psql. All else is SQL and ends with a \
+             semicolon. Tab completes, Ctrl-C stops, Ctrl-D leaves."
         )?;
         return Ok(());
     };
@@ -396,6 +420,22 @@ mod tests {
     fn the_parser_is_sound() {
         Line::command().debug_assert();
         assert!(names().contains(&".tables".to_string()));
+    }
+
+    #[test]
+    fn commands_of_psql_are_known() {
+        for (entry, own) in [
+            ("\\d", ".tables"),
+            ("\\d  t", ".schema t"),
+            ("\\dt a%", ".tables a%"),
+            ("\\timing", ".timer on"),
+            ("\\timing off", ".timer off"),
+            ("\\q", ".quit"),
+            ("\\foo x", "\\foo x"),
+        ] {
+            assert_eq!(of_psql(entry), own);
+        }
+        assert!(parse("\\foo x").unwrap_err().message().starts_with("no command \"\\foo\""));
     }
 
     #[test]

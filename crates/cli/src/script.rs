@@ -1,8 +1,9 @@
 //! Runs text that holds many statements and dot commands: scripts, `-c`, and standard input.
 //!
-//! A line that begins with a dot where a statement could begin is a dot command. Everything else is
-//! SQL up to its `;`. Statements run as soon as they are complete, so a pipe may feed them one by
-//! one. The first failure ends the script, unless `.bail off` is set.
+//! A line that begins with a dot where a statement could begin is a dot command, and one that begins with a
+//! backslash is one of psql's. Everything else is SQL up to its `;`. Statements run as soon as they are
+//! complete, so a pipe may feed them one by one. The first failure ends the script, unless `.bail off` is
+//! set.
 
 use crate::command;
 use crate::failure::{Failure, Outcome};
@@ -54,6 +55,8 @@ pub fn run_lines(session: &mut Session, mut reader: impl BufRead, name: Option<&
         let at_end = bytes == 0;
         let outcome = if pending.is_empty() && line.trim_start().starts_with('.') {
             command::run(session, line.trim())
+        } else if pending.is_empty() && line.trim_start().starts_with('\\') {
+            command::run(session, &command::of_psql(line.trim()))
         } else {
             pending.push_str(&line);
             // Only lines that could end it cause a scan of all pending text.

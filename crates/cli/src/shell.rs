@@ -77,11 +77,13 @@ fn run_entry(session: &mut Session, entry: &str) -> Outcome {
     }
 }
 
-/// Returns the dot command that an entry is; people also type `quit` without the dot.
+/// Returns the dot command that an entry is; people also type `quit` without the dot, and psql's commands.
 fn bare_command(entry: &str) -> Option<String> {
     match entry.trim().trim_end_matches(';').trim_end() {
         dot if dot.starts_with('.') => Some(dot.to_string()),
+        psql if psql.starts_with('\\') => Some(command::of_psql(psql)),
         word @ ("help" | "quit" | "exit") => Some(format!(".{word}")),
+        "?" => Some(".help".into()),
         _ => None,
     }
 }
@@ -246,5 +248,7 @@ mod tests {
         assert_eq!(bare_command(" .tables x ; ").as_deref(), Some(".tables x"));
         assert_eq!(bare_command("quit;").as_deref(), Some(".quit"));
         assert_eq!(bare_command("SELECT 1"), None);
+        assert_eq!(bare_command("\\d t;").as_deref(), Some(".schema t"));
+        assert_eq!(bare_command("?").as_deref(), Some(".help"));
     }
 }

@@ -1,6 +1,6 @@
 //! Names in a statement that the planner does not know, or that are ambiguous.
 
-use crate::column_name::POSITION;
+use crate::column_name::{POSITION, unmarked_name};
 use datafusion_common::DataFusionError;
 use datafusion_common::{Column, SchemaError, Span};
 use sqlparser::ast::Ident;
@@ -60,6 +60,24 @@ impl Unknown {
                 table.is_none_or(|table| column.relation.as_ref().is_some_and(|of| of.table() == table));
             if is_of_table && column.name != POSITION && !names.contains(&column.name.as_str()) {
                 names.push(&column.name);
+            }
+        }
+        names
+    }
+
+    /// Returns the columns with their tables where none is of the table that is named.
+    pub fn qualified(&self) -> Vec<String> {
+        let Some(named) = &self.table else { return Vec::new() };
+        let tables =
+            || self.known.iter().filter_map(|column| Some((column.relation.as_ref()?.table(), column)));
+        if tables().any(|(table, _)| table == named) {
+            return Vec::new();
+        }
+        let mut names: Vec<String> = Vec::new();
+        for (table, column) in tables().filter(|(_, column)| column.name != POSITION) {
+            let name = format!("{}.{}", unmarked_name(table), unmarked_name(&column.name));
+            if !names.contains(&name) {
+                names.push(name);
             }
         }
         names

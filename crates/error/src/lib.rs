@@ -204,6 +204,32 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
     }
 }
 
+/// Returns what is told of the columns that there are.
+fn suggestion(unknown: &Unknown, names: &[&str]) -> String {
+    let there_are = |names: &[&str]| match names.is_empty() || names.len() > 20 {
+        true => String::new(),
+        false => format!("; there are {}", names.join(", ")),
+    };
+    // Of a table that FROM does not name, a column of the same name is no help without its own table.
+    let qualified = unknown.qualified();
+    if !qualified.is_empty() {
+        if unknown.table.as_deref().is_some_and(|table| names.contains(&table)) {
+            return "; a column has that name, and no such field".into();
+        }
+        let is_same =
+            |name: &&String| name.rsplit_once('.').is_some_and(|(_, column)| column == unknown.name);
+        let mut same = qualified.iter().filter(is_same);
+        return match (same.next(), same.next()) {
+            (Some(only), None) => format!("; did you mean {only}?"),
+            _ => there_are(&qualified.iter().map(String::as_str).collect::<Vec<_>>()),
+        };
+    }
+    match did_you_mean(&unknown.name, names.iter().copied()) {
+        empty if empty.is_empty() => there_are(names),
+        found => found,
+    }
+}
+
 /// Returns the error that a column is not there, or is one of several.
 fn unknown_column(unknown: &Unknown) -> Error {
     let names = unknown.known(None);
@@ -223,12 +249,7 @@ fn unknown_column(unknown: &Unknown) -> Error {
     } else {
         let mut names: Vec<&str> = names.into_iter().map(unmarked_name).collect();
         names.dedup();
-        let suggestion = match did_you_mean(&unknown.name, names.iter().copied()) {
-            empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {
-                format!("; there are {}", names.join(", "))
-            }
-            found => found,
-        };
+        let suggestion = suggestion(unknown, &names);
         let table = unknown.table.as_deref().map(unmarked_name);
         let table = table.map_or(String::new(), |table| format!(" in \"{table}\""));
         let message = format!("no column \"{}\"{table}{suggestion}", unknown.name);

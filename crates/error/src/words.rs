@@ -45,6 +45,18 @@ const WINDOW_FUNCTIONS: [&str; 11] = [
     "nth_value",
 ];
 
+/// Functions in FROM, one of which a misspelt one may mean.
+const IN_FROM: [&str; 8] = [
+    "generate_series",
+    "range",
+    "read_arrow",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "sniff_csv",
+    "unnest",
+];
+
 /// Words of messages, and the SQLSTATEs of these errors.
 const STATES: [(&str, &str); 49] = [
     ("LIMIT must be >= 0", "2201W"),
@@ -99,6 +111,26 @@ const STATES: [(&str, &str); 49] = [
     ("Timestamp out of range", "22008"),
 ];
 
+/// What DataFusion says of operands that an operator does not have, before them and behind them.
+const OF_OPERATORS: [(&str, &str); 6] = [
+    ("Cannot coerce arithmetic expression ", " to valid types"),
+    ("Cannot infer common argument type for comparison operation ", ""),
+    ("Cannot infer common argument type for regex operation ", ""),
+    ("Cannot infer common argument type for operation ", ""),
+    ("Cannot infer common string type for string concat operation ", ""),
+    ("There isn't a common type to coerce ", " expression"),
+];
+
+/// What other databases have and DataFusion has no plan for, by how its message begins, and what is written
+/// instead.
+const INSTEAD: [(&str, &str); 5] = [
+    ("TOP", "TOP is not supported; write LIMIT behind the query"),
+    ("MINUS ", "MINUS is not supported; write EXCEPT"),
+    ("Unsupported ast node in sqltorel: RLike", "RLIKE and REGEXP are not supported; write a ~ 'pattern'"),
+    ("Unsupported ast node in sqltorel: Convert", "CONVERT is not supported; write CAST(a AS type)"),
+    ("Unsupported ast node in sqltorel: ", "this kind of expression is not supported"),
+];
+
 /// What DataFusion says of a parameter without a value, before its name.
 const OF_PARAMETERS: [&str; 2] =
     ["No value found for placeholder with name ", "No value found for placeholder with id "];
@@ -113,8 +145,9 @@ pub fn with_state(error: Error) -> Error {
     }
     let missing = OF_PARAMETERS.iter().find_map(|words| error.message().split_once(words));
     if let Some((_, name)) = missing {
-        let message =
-            format!("no value was given for the parameter ${}", name.trim().trim_start_matches('$'));
+        let name = name.trim().trim_start_matches('$');
+        let sign = if name.starts_with([':', '?']) { "" } else { "$" };
+        let message = format!("no value was given for the parameter {sign}{name}");
         return Error::invalid_input(message).with_sqlstate("07001");
     }
     match STATES.iter().find(|(words, _)| error.message().contains(words)) {
@@ -152,6 +185,10 @@ pub fn not_implemented(message: &str) -> Error {
         return Error::invalid_input(message).with_sqlstate("42846");
     }
     let place = Mark { word: None, line_and_column: place_in(message) };
+    let instead = INSTEAD.iter().find(|(beginning, _)| message.starts_with(beginning));
+    if let Some((_, instead)) = instead {
+        return Error::unsupported(*instead).marked(place);
+    }
     let message = plain(message);
     let told = match message.strip_prefix("Unsupported SQL statement: ") {
         Some(statement) => format!("{statement} is not supported"),
@@ -263,9 +300,27 @@ pub fn syntax_error(message: &str) -> Error {
     };
     let message = match message.strip_suffix("found: EOF") {
         Some(expected) => format!("{expected}found: the end"),
-        None => message.to_string(),
+        None => match message.strip_prefix("No infix parser for token ") {
+            Some(token) => unknown_operator(token),
+            // Drivers of other databases write their parameters so.
+            None if message == "Expected: an expression, found: %" => {
+                format!("{message}; parameters are written ?, $1 or $name")
+            }
+            None => message.to_string(),
+        },
     };
     Error::new(ErrorKind::Syntax, plain(&message)).marked(Mark { word, line_and_column: place })
+}
+
+/// Returns what is said of a word that stands where an operator would.
+fn unknown_operator(token: &str) -> String {
+    match between(token, "value: \"", "\"") {
+        Some(word) if word.eq_ignore_ascii_case("div") => {
+            format!("no operator {word}; whole numbers have //")
+        }
+        Some(word) => format!("no operator {word}"),
+        None => "no operator is where one is expected".to_string(),
+    }
 }
 
 /// Returns what users do wrong and DataFusion takes for mistakes of its own.
@@ -311,7 +366,11 @@ pub fn cast_error(message: &str) -> Error {
         .iter()
         .find_map(|beginning| message.strip_prefix(beginning)?.rsplit_once("' to value of "))
     {
-        let shown = shown_type(shown.trim_end_matches(" type"));
+        let shown = match shown.trim_end_matches(" type") {
+            // Arrow shows the digits that it has where none are given, not those of the type.
+            decimal if decimal.starts_with("Decimal") => "DECIMAL".to_string(),
+            shown => shown_type(shown),
+        };
         return match text.trim().parse::<i128>() {
             Ok(_) if shown != "BOOLEAN" => of(format!("{text} is out of range of {shown}"), "22003"),
             _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
@@ -392,9 +451,17 @@ fn function_error(message: &str) -> Option<Error> {
         return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
             .map(|error| error.about(name));
     }
+    if let Some(name) = between(message, "table function '", "' not found") {
+        let suggestion = did_you_mean(name, IN_FROM);
+        return of(ErrorKind::UnknownName, format!("no function \"{name}\" that gives rows{suggestion}"))
+            .map(|error| error.about(name));
+    }
     let call = between(message, "No function matches the given name and argument types '", "'. You might")?;
     let (name, types) = call.strip_suffix(')')?.split_once('(')?;
     let types = plain(types);
+    if let Some(message) = sign_error(name, &types) {
+        return of(ErrorKind::Syntax, message);
+    }
     let candidates = message.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
     let candidates: Vec<&str> =
         candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one)).collect();
@@ -405,9 +472,71 @@ fn function_error(message: &str) -> Option<Error> {
     of(ErrorKind::Syntax, format!("no function {name}({types}){candidates}")).map(|error| error.about(name))
 }
 
+/// Returns what is said of the types of operands that a function has for the sign between them, which nobody
+/// calls by its name.
+fn sign_error(name: &str, types: &str) -> Option<String> {
+    let (first, second) = types.split_once(", ")?;
+    match name {
+        "any_equal" => Some(format!("no operator {second} = ANY ({first}): ANY takes a list or a subquery")),
+        "array_element" if !types.contains(['[', '(']) => {
+            Some(format!("values of type {first} have no elements"))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the error (42883) of an operator that does not take its operands.
+fn operator_error(message: &str) -> Option<Error> {
+    let operands = OF_OPERATORS.iter().find_map(|(before, behind)| {
+        let rest = message.split_once(before)?.1;
+        if behind.is_empty() { Some(rest) } else { Some(rest.split_once(behind)?.0) }
+    })?;
+    let operands = plain(operands);
+    // That of LIKE stands behind both.
+    let named = operands.rsplit_once(" in ").and_then(|(both, operator)| {
+        let (left, right) = both.split_once(" and ")?;
+        Some(format!("{left} {operator} {right}"))
+    });
+    let message = format!("no operator {}; a cast may help", named.unwrap_or(operands));
+    Some(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
+}
+
+/// Returns the error of a part of a query that has another type, or number of columns, than it has to.
+fn shape_error(message: &str) -> Option<Error> {
+    let of = |message: String, sqlstate| Some(Error::new(ErrorKind::Syntax, message).with_sqlstate(sqlstate));
+    let condition = ["non-boolean predicate '", "condition must be boolean type, but got "];
+    if condition.iter().any(|words| message.contains(words)) {
+        let shown = message.rsplit_once(" returning ").or_else(|| message.rsplit_once(" but got "))?.1;
+        return of(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim())), "42804");
+    }
+    if let Some(field) = between(message, "Field ", " not found in struct") {
+        let error = Error::new(ErrorKind::UnknownName, format!("no field \"{field}\" in the structure"));
+        return Some(error.with_sqlstate("42703").about(field));
+    }
+    if message.contains("Too many columns! The subquery should only return one column") {
+        return of("the subquery stands for one value and has more than one column".into(), "42601");
+    }
+    if let Some(place) = between(message, "Order by column out of bounds, specified: ", ",") {
+        return of(format!("ORDER BY position {place} is not in the SELECT list"), "42P10");
+    }
+    if let Some(place) = between(message, "Cannot find column with position ", " in SELECT clause") {
+        return of(format!("GROUP BY position {place} is not in the SELECT list"), "42P10");
+    }
+    if let Some(name) = between(message, "variable [\"", "\"") {
+        return of(format!("no variable \"{name}\"; parameters are written ?, $1 or $name"), "42704");
+    }
+    None
+}
+
 /// Returns the error of a statement that the planner refuses.
 pub fn plan_error(message: &str) -> Error {
+<<<<<<< HEAD
     if let Some(error) = function_error(message).or_else(|| of_other_types(message)) {
+=======
+    if let Some(error) =
+        function_error(message).or_else(|| operator_error(message)).or_else(|| shape_error(message))
+    {
+>>>>>>> h7-newcomer
         return error;
     }
     if message.contains(IN_WHERE) {
@@ -483,6 +612,7 @@ mod tests {
             (text("x"), DataType::Int32, "22P02", "'x' is not of type INTEGER"),
             (text("9999999999"), DataType::Int32, "22003", "9999999999 is out of range of INTEGER"),
             (text("perhaps"), DataType::Boolean, "22P02", "'perhaps' is not of type BOOLEAN"),
+            (text("abc"), DataType::Decimal128(4, 2), "22P02", "'abc' is not of type DECIMAL"),
             (wide, DataType::Int8, "22003", "300 is out of range of TINYINT"),
         ] {
             let told = refused(values, to);
@@ -544,5 +674,44 @@ mod tests {
             "12345678901.00 is too large to store in a Decimal128 of precision 9. Max is 9999999.99";
         assert_eq!(of_digits(message), "12345678901.00 is too large for a DECIMAL of 9 digits");
         assert_eq!(of_digits("other"), "other");
+    }
+
+    #[test]
+    fn what_nobody_has_written_is_said_as_it_is_written() {
+        let said = |message: &str| plan_error(message).message().to_string();
+        for (message, expected) in [
+            (
+                "Cannot coerce arithmetic expression Utf8 + Int64 to valid types",
+                "no operator VARCHAR + BIGINT; a cast may help",
+            ),
+            (
+                "There isn't a common type to coerce Int32 and Utf8 in LIKE expression",
+                "no operator INTEGER LIKE VARCHAR; a cast may help",
+            ),
+            (
+                "Cannot infer common string type for string concat operation Int64 || Int64",
+                "no operator BIGINT || BIGINT; a cast may help",
+            ),
+            (
+                "Cannot create filter with non-boolean predicate 't.n' returning Int16",
+                "a condition is a BOOLEAN, not a SMALLINT",
+            ),
+            (
+                "Order by column out of bounds, specified: 5, max: 1",
+                "ORDER BY position 5 is not in the SELECT list",
+            ),
+        ] {
+            assert_eq!(said(message), expected);
+        }
+        assert_eq!(
+            sign_error("array_element", "INTEGER, BIGINT").as_deref(),
+            Some("values of type INTEGER have no elements")
+        );
+        assert_eq!(sign_error("array_element", "INTEGER[], VARCHAR"), None);
+        let unknown = plan_error("table function 'read_cvs' not found");
+        assert_eq!((unknown.kind(), unknown.sqlstate()), (ErrorKind::UnknownName, "42883"));
+        assert_eq!(unknown.message(), "no function \"read_cvs\" that gives rows; did you mean \"read_csv\"?");
+        let unsupported = not_implemented("Unsupported ast node in sqltorel: RLike { negated: false }");
+        assert!(unsupported.message().ends_with("write a ~ 'pattern'"), "{}", unsupported.message());
     }
 }

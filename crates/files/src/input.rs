@@ -97,6 +97,29 @@ enum Known {
     Read(Weak<Pipe>),
 }
 
+/// How files begin that are no texts, and what is told of them.
+const NO_TEXTS: [(&[u8], &str); 6] = [
+    (b"PAR1", "a Parquet file; read it with read_parquet"),
+    (b"ARROW1", "an Arrow file; read it with read_arrow"),
+    (b"\x1F\x8B", "compressed with gzip; give the option compression 'gzip'"),
+    (b"\x28\xB5\x2F\xFD", "compressed with Zstandard; give the option compression 'zstd'"),
+    (b"PK\x03\x04", "a ZIP archive, as spreadsheets are; write it as CSV first"),
+    (b"SQLite format 3\0", "a database of SQLite; write its tables as CSV first"),
+];
+
+/// Looks whether a file begins as one that is no text.
+///
+/// # Errors
+/// `InvalidInput`, with what it is.
+pub fn check_text(path: &Path, start: &[u8]) -> Result<()> {
+    // A text may begin with such letters, and has no NUL.
+    let is_text = |magic: &[u8]| magic.is_ascii() && !start.contains(&0);
+    match NO_TEXTS.iter().find(|(magic, _)| start.starts_with(magic) && !is_text(magic)) {
+        Some((_, what)) => Err(Error::invalid_input(format!("\"{}\" is {what}", path.display()))),
+        None => Ok(()),
+    }
+}
+
 /// A file of one table.
 #[derive(Clone, Debug)]
 pub struct Input {

@@ -32,6 +32,9 @@ impl fmt::Display for Rejected {
     }
 }
 
+/// What the reason names where the bytes are none of a text.
+pub const OF_ENCODING: &str = "option encoding";
+
 impl Rejected {
     /// Says what can be done about the row.
     fn hint(&self, advice: Advice) -> String {
@@ -40,6 +43,8 @@ impl Rejected {
             (Advice::None, _) => String::new(),
             (Advice::Copy, _) => "; (ignore_errors true) leaves such rows out".to_string(),
             (Advice::Function, None) => format!("; {leave_out}"),
+            // No type reads it.
+            (Advice::Function, Some(_)) if self.reason.contains(OF_ENCODING) => format!(", or {leave_out}"),
             (Advice::Function, Some((_, name))) => {
                 let name = name.replace('\'', "''");
                 format!(

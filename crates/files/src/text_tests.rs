@@ -354,3 +354,40 @@ async fn an_empty_line_is_the_null_of_a_lone_column() {
     let path = directory.write("b.csv", "n,m\n\n1,2\n\n");
     assert_eq!(select(&format!("SELECT * FROM read_csv('{path}')")).await, "1|2");
 }
+
+#[tokio::test]
+async fn what_is_no_text_is_told_by_what_it_is() {
+    let directory = TestDirectory::new("no_texts");
+    for (bytes, what) in [
+        (&b"PAR1\x15\x04\x15\0\x15"[..], "is a Parquet file; read it with read_parquet"),
+        (b"ARROW1\0\0\xFF\xFF\xFF\xFF", "is an Arrow file; read it with read_arrow"),
+        (b"\x1F\x8B\x08\0\0\0", "give the option compression 'gzip'"),
+        (b"PK\x03\x04\x14\0", "is a ZIP archive"),
+    ] {
+        for (name, function) in [("a.csv", "read_csv"), ("a.json", "read_json")] {
+            let path = directory.write(name, bytes);
+            let error = failure(&format!("SELECT * FROM {function}('{path}')")).await;
+            assert!(error.contains(what), "{error}");
+        }
+    }
+    let path = directory.write("b.csv", "PAR1,b\n1,2\n");
+    assert_eq!(select(&format!("SELECT \"PAR1\" FROM read_csv('{path}')")).await, "1");
+    for (text, why) in [
+        ("{'a':1}\n", "has no JSON object: '{'a':1}' is not valid JSON: "),
+        ("[1, 2]\n", "has no JSON object: values that are no objects are no rows"),
+    ] {
+        let path = directory.write("c.json", text);
+        let error = failure(&format!("SELECT * FROM read_json('{path}')")).await;
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn moments_without_seconds_are_moments() {
+    let directory = TestDirectory::new("without_seconds");
+    let path = directory.write("a.csv", "a\n2026-01-01 10:00\n2026-01-02T11:30\n");
+    let read = format!("SELECT count(*) FROM read_csv('{path}') WHERE a = TIMESTAMP '2026-01-02 11:30:00'");
+    assert_eq!(select(&read).await, "1");
+    let other = format!("SELECT count(*) FROM read_csv('{path}') WHERE date_part('minute', a) = 30");
+    assert_eq!(select(&other).await, "1");
+}

@@ -20,8 +20,8 @@ use hypostyle_error::{
 };
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
-use hypostyle_sql::join_using;
 use hypostyle_sql::parse::{explained, parse_as_written};
+use hypostyle_sql::{derived_names, join_using};
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,12 @@ pub async fn plan_wanted(
     plan_written_out(state, statement, wanted).await
 }
 
-/// Writes what is to be asked for its columns, and gives relations names that tell them from columns.
+/// Names columns as they are written, writes what is to be asked for its columns, and gives relations names
+/// that tell them from columns.
 async fn write_names_out(state: &SessionState, statement: &mut DfStatement) -> datafusion::error::Result<()> {
+    if let Some(statement) = explained(statement) {
+        derived_names::rewrite(statement);
+    }
     natural_join::rewrite(state, statement).await?;
     named_columns::rewrite(state, statement).await?;
     captured_names::rewrite(state, statement).await;

@@ -32,9 +32,10 @@ pub fn statement_is_complete(sql: &str) -> bool {
     }
 }
 
-/// Says whether a text has only white space and comments.
+/// Says whether a text has only white space and comments. One without an end is an error that somebody is to
+/// see: it may have taken statements into it.
 fn is_blank(sql: &str) -> bool {
-    past_comments(sql).next().is_none()
+    tokens(sql).all(|token| token.kind == TokenKind::Comment && !token.is_open)
 }
 
 fn past_comments(sql: &str) -> impl Iterator<Item = Token<'_>> {
@@ -93,6 +94,8 @@ mod tests {
         assert_eq!(split_statements("\u{FEFF}select 1"), ["select 1"]);
         assert_eq!(split_statements("/* a /* nested; */ ; */ select 'it''s; so'").len(), 1);
         assert_eq!(split_statements("select 'ä;ö'; select 2").len(), 2);
+        assert_eq!(split_statements("select 1; -- the end\n/* x */"), ["select 1"]);
+        assert_eq!(split_statements("select 1; /* x; select 2"), ["select 1", "/* x; select 2"]);
     }
 
     #[test]

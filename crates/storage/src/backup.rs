@@ -92,8 +92,7 @@ impl Database {
         mut progress: impl FnMut(BackupProgress) -> bool,
     ) -> Result<u64> {
         check_outside(target)?;
-        let above = target.parent().map_or(Ok(()), std::fs::create_dir_all);
-        above.map_err(|error| {
+        make_above(target).map_err(|error| {
             Error::from_io(&error, format_args!("cannot make the directory of \"{}\"", target.display()))
         })?;
         let store = Arc::new(Store::new_directory(target, self.store().observer())?);
@@ -164,6 +163,18 @@ pub fn check_new_backup(target: &Path) -> Result<()> {
     match target.symlink_metadata() {
         Ok(_) => Err(refusal(target, "it exists already")),
         Err(_) => check_outside(target),
+    }
+}
+
+/// Makes the directory that a backup gets into, which the nodes of a cluster have in common. That which it
+/// is in has to be there: a disk that is not mounted is no place for a backup.
+fn make_above(target: &Path) -> std::io::Result<()> {
+    let above = target.parent().filter(|above| !above.as_os_str().is_empty() && !above.exists());
+    match above.map(std::fs::create_dir) {
+        // Another node was first.
+        Some(Err(error)) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Some(made) => made,
+        None => Ok(()),
     }
 }
 

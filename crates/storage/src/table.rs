@@ -242,16 +242,24 @@ impl TableData {
     }
 }
 
+/// What names of files end in, which without quotes are tables in a schema.
+const FILES: [&str; 7] = ["arrow", "csv", "json", "jsonl", "ndjson", "parquet", "tsv"];
+
 /// The error for a table that does not exist.
 pub fn unknown_table(catalog: &Catalog, name: &str) -> Error {
     let tables = catalog.tables.iter().map(|table| (table.schema.as_str(), table.name.as_str()));
     let all = tables.chain(catalog.views.iter().map(|view| (view.schema.as_str(), view.name.as_str())));
     let elsewhere = all.clone().find(|(_, known)| *known == name);
+    let last = name.rsplit('.').next().unwrap_or(name);
     let suggestion = match elsewhere {
         Some((schema, known)) => format!("; did you mean \"{schema}\".\"{known}\"?"),
-        None => did_you_mean(name, all.map(|(_, known)| known)),
+        None => match did_you_mean(name, all.map(|(_, known)| known)) {
+            none if none.is_empty() && FILES.contains(&last) => {
+                format!("; a file stands in quotes: '{name}'")
+            }
+            found => found,
+        },
     };
-    let last = name.rsplit('.').next().unwrap_or(name);
     Error::new(ErrorKind::UnknownName, format!("no table or view \"{name}\"{suggestion}")).about(last)
 }
 

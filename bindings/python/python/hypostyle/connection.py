@@ -57,7 +57,8 @@ def connect(
     """Open a database, or connect to a server.
 
     Args:
-        database: a directory, created if missing; or `None` or ":memory:" for a database in memory;
+        database: a directory, created if missing, in which "~/" is the home directory; or `None` or
+            ":memory:" for a database in memory;
             or the address of a PostgreSQL server, "postgresql://user@host/database", with what libpq's
             addresses have (docs/postgres.md);
             or the address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path",
@@ -90,10 +91,10 @@ def connect(
         CorruptionError, VersionError: the directory is damaged, or of a newer version.
         ServerConnectionError, DeniedError: no server answers, or the login fails.
     """
-    path = None if database is None or database == ":memory:" else os.fspath(database)
+    path = None if database is None or database == ":memory:" else os.path.expanduser(os.fspath(database))
     if threads is not None and threads < 1:
         raise errors.DataError(f"threads is {threads}, but must be at least 1")
-    spill = None if temp_directory is None else os.fspath(temp_directory)
+    spill = None if temp_directory is None else os.path.expanduser(os.fspath(temp_directory))
     return Connection(
         _native.connect(path, read_only, threads, memory_limit, spill, allow_network_filesystem, verify)
     )

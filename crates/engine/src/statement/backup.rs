@@ -67,7 +67,10 @@ impl Session {
             Error::from_io(&error, format_args!("cannot export to \"{}\"", path.display()))
         };
         let is_new = !path.exists();
-        std::fs::create_dir_all(path).map_err(doing)?;
+        if is_new {
+            // The directory that it is in has to be there, as that of a new database.
+            std::fs::create_dir(path).map_err(doing)?;
+        }
         if std::fs::read_dir(path).map_err(doing)?.next().is_some() {
             return Err(Error::invalid_input(format!(
                 "\"{}\" is not empty; export to a new directory",

@@ -4,12 +4,15 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::type_tree::type_of;
-use hypostyle_sql::{build, literal, wire_names};
+use hypostyle_sql::{build, derived_names, literal, wire_names};
 use hypostyle_types::{LogicalType, Result};
 
-/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
-const DIALECT: Extension =
-    Extension { system_names: hypostyle_catalog::pg_catalog::rewrite, ..Extension::NONE };
+/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs, and those of
+/// columns that are written in another way before they are planned.
+const DIALECT: Extension = Extension {
+    as_written: derived_names::keep_written,
+    system_names: hypostyle_catalog::pg_catalog::rewrite,
+};
 
 /// The dialect of sessions that speak PostgreSQL's protocol: unnamed columns get the names that
 /// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.

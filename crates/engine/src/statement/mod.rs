@@ -346,6 +346,8 @@ impl Session {
             if let Some(outcome) = self.insert_values(&insert, parameters)? {
                 return Ok(outcome);
             }
+            let outcome = self.execute_parsed(statement, parameters);
+            return outcome.map_err(|error| self.told_of_column(error, &insert, parameters));
         }
         self.execute_parsed(statement, parameters)
     }

@@ -20,7 +20,7 @@ pub(super) fn numbered(statement: &mut DfStatement, parameters: &Parameters) -> 
     let _all = expressions_mut(statement, &mut |expr| {
         if let Expr::Value(value) = expr
             && let Value::Placeholder(text) = &mut value.value
-            && let Some(name) = text.strip_prefix('$')
+            && let Some(name) = text.strip_prefix(['$', ':'])
         {
             let known = names.iter().position(|known| known == name);
             let place = known.unwrap_or_else(|| {

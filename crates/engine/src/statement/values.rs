@@ -20,7 +20,7 @@ use hypostyle_expr::time_zone::{cast_within, is_zoned};
 use hypostyle_sql::identifier::{last_of, parts_of};
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_storage::{ColumnEntry, TableData};
-use hypostyle_types::{LogicalType, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -138,6 +138,46 @@ impl ValuesInsert {
     }
 }
 
+impl ValuesInsert {
+    /// Returns the only column of which a value is not of its type.
+    fn misfit<'a>(
+        &self,
+        table: &'a TableData,
+        parameters: &Parameters,
+        now: &ScalarValue,
+        zone: &Arc<str>,
+    ) -> Option<&'a ColumnEntry> {
+        let given: &[ScalarValue] = match parameters {
+            Parameters::None => &[],
+            Parameters::Positional(values) => values,
+            Parameters::Named(_) => return None,
+        };
+        if given.len() != self.parameters {
+            return None;
+        }
+        let meaning = Meaning { parameters: given, now, zone };
+        let mut misfits = table.columns().iter().enumerate().filter(|(number, column)| {
+            let place = match self.columns.is_empty() {
+                true => Some(*number),
+                false => self.columns.iter().position(|name| *name == column.entry().name),
+            };
+            let field = engine_field(table, column).with_nullable(true);
+            let is_misfit = |value: &GivenValue| {
+                value_of(value, meaning).is_some_and(|value| {
+                    let may_mean_another =
+                        value.data_type().is_string() && is_zoned(value.data_type(), field.data_type(), zone);
+                    !may_mean_another && cast_in_zone(&value, &field, zone).is_none()
+                })
+            };
+            place.is_some_and(|place| self.rows.iter().filter_map(|row| row.get(place)).any(is_misfit))
+        });
+        match (misfits.next(), misfits.next()) {
+            (Some((_, column)), None) => Some(column.entry()),
+            _ => None,
+        }
+    }
+}
+
 /// Where the values of a column come from.
 enum Source {
     /// A place in each row.
@@ -213,6 +253,30 @@ fn have_one_type(types: impl Iterator<Item = DataType>) -> bool {
 }
 
 impl Session {
+    /// Has the error of a value that is not of its column's type tell which column that is.
+    pub(super) fn told_of_column(
+        &self,
+        error: Error,
+        insert: &ValuesInsert,
+        parameters: &Parameters,
+    ) -> Error {
+        if !error.sqlstate().starts_with("22") || error.message().starts_with("column ") {
+            return error;
+        }
+        let name = self.scope.resolve(&insert.table, None).ok();
+        let Some(table) = name.and_then(|name| self.table_data(&name)) else { return error };
+        match insert.misfit(&table, parameters, &self.clock.now(), &self.time_zone()) {
+            Some(column) => {
+                let (name, logical_type) = (&column.name, &column.logical_type);
+                error.context(format!(
+                    "column \"{name}\" of table \"{}\" is {logical_type}",
+                    table.entry().name
+                ))
+            }
+            None => error,
+        }
+    }
+
     /// Stores the rows; `None` when the planner must look at the statement.
     pub(crate) fn insert_values(
         &self,

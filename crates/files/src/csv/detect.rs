@@ -2,7 +2,7 @@
 
 use crate::chunk::{Chunks, Purpose, TextFormat};
 use crate::csv::{CsvFormat, Dialect, Form, Guess};
-use crate::input::Input;
+use crate::input::{Input, check_text};
 use crate::option::ReadOptions;
 use crate::path::extension;
 use crate::reject::{Advice, Rejects};
@@ -63,6 +63,7 @@ pub fn detect(file: &Input, options: &ReadOptions, known_names: &[&str]) -> Resu
     let mut reader = file.sample(options)?;
     reader.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes).map_err(|error| Input::damaged(path, &error))?;
     drop(reader);
+    check_text(path, &bytes)?;
     let head = &bytes[CsvFormat::preamble(&bytes, options.skip, false)..];
     let has_notes = has_notes(path, options, head, known_names);
     let head = &bytes[CsvFormat::preamble(&bytes, options.skip, has_notes)..];

@@ -5,7 +5,7 @@ use crate::convert::type_name;
 use crate::csv::dialect::{Dialect, texts};
 use crate::csv::form::Form;
 use crate::csv::records::{Meaning, Records};
-use crate::reject::shown;
+use crate::reject::{OF_ENCODING, shown};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
@@ -160,15 +160,12 @@ impl TextFormat for CsvFormat {
             let value = shown(&texts[index].replace('\0', "\u{2400}"));
             return blame(
                 index,
-                format!("has a NUL character: '{value}'; is the file in UTF-16 (option encoding)?"),
+                format!("has a NUL character: '{value}'; for a file in UTF-16 give the {OF_ENCODING}"),
             );
         }
         if let Some(index) = values.iter().position(|value| std::str::from_utf8(value).is_err()) {
             let value = shown(&texts[index]);
-            return blame(
-                index,
-                format!("is not valid UTF-8 or UTF-16: '{value}'; the option encoding names others"),
-            );
+            return blame(index, format!("is not valid UTF-8 or UTF-16: '{value}'; give the {OF_ENCODING}"));
         }
         let unreadable = self.projection.iter().filter(|index| **index < values.len()).find(|index| {
             let alone = Self { projection: vec![**index], ..self.clone() };

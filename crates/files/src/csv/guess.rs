@@ -4,7 +4,7 @@ use crate::csv::form::{DATES, Form, Parts, ordered, time_of_day};
 use crate::option::Given;
 use arrow::compute::kernels::cast_utils::string_to_datetime;
 use arrow::datatypes::{DataType, TimeUnit};
-use chrono::{NaiveDate, Utc};
+use chrono::{NaiveDate, NaiveDateTime, Utc};
 use std::ops::BitAndAssign;
 use std::sync::Arc;
 
@@ -175,7 +175,7 @@ fn number(text: &str) -> u32 {
 fn moment(text: &str, given: &Given) -> u32 {
     let mut types = match time_of_day(text) {
         Some(_) => TIME,
-        None => in_sql(text, given),
+        None => in_sql(text, given) | without_seconds(text, given),
     };
     let first = text.bytes().find(|byte| !byte.is_ascii_digit()).filter(|_| text.len() >= DATE_BYTES_MIN);
     for (index, form) in DATES.iter().enumerate() {
@@ -215,6 +215,19 @@ fn in_sql(text: &str, given: &Given) -> u32 {
     }
 }
 
+/// Returns the types of a point in time that SQL reads and does not write: without seconds.
+fn without_seconds(text: &str, given: &Given) -> u32 {
+    const FORM: &[u8] = b"0000-00-00 00:00";
+    let fits = |(byte, form): (u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        b' ' => matches!(byte, b' ' | b'T'),
+        sign => byte == *sign,
+    };
+    let is_of_form = text.len() == FORM.len() && text.bytes().zip(FORM).all(fits);
+    let is_moment = || NaiveDateTime::parse_from_str(&text.replace('T', " "), "%Y-%m-%d %H:%M").is_ok();
+    if given.timestamp.is_none() && is_of_form && is_moment() { TIMESTAMP | INSTANT } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,6 +249,10 @@ mod tests {
             (&["2024-02-29", "1999-12-31"], DataType::Date32),
             (&["2024-02-29", "1999-12-31 23:59:59.5"], micros(None)),
             (&["2024-02-29T10:00:00Z", "1999-12-31 23:59:59+01:00"], micros(Some("UTC"))),
+            (&["2024-02-29 10:30", "1999-12-31T23:59"], micros(None)),
+            (&["2024-02-29 10:30", "1999-12-31 23:59:59Z"], micros(Some("UTC"))),
+            (&["2024-02-29 10:60"], DataType::Utf8View),
+            (&["2024-02-30 10:30"], DataType::Utf8View),
             (&["10:11:12", "23:00:00.25", "07:30"], DataType::Time64(TimeUnit::Microsecond)),
             (&["31.12.2025", "1.1.2026"], DataType::Date32),
             (&["31.12.2025 10:30", "1.1.2026"], micros(None)),

@@ -6,7 +6,7 @@ mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
 use crate::convert::{carrier, of_carrier, of_detected, type_name};
-use crate::input::Input;
+use crate::input::{Input, check_text};
 use crate::option::{JsonLayout, ReadOptions};
 use crate::raw::{
     Members, Nesting, Place, Raw, are_beyond, has_ends, may_have_wide_integers, with_wide_numbers,
@@ -380,6 +380,7 @@ pub fn detect_layout(file: &Input, options: &ReadOptions) -> Result<JsonLayout> 
     let mut head = Vec::new();
     let mut reader = file.sample(options)?.take(HEAD_BYTES);
     reader.read_to_end(&mut head).map_err(|error| Input::damaged(file.path(), &error))?;
+    check_text(file.path(), &head)?;
     let head = head.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&head);
     if head.trim_ascii_start().first() == Some(&b'[') {
         return Ok(JsonLayout::Array);
@@ -411,6 +412,7 @@ pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) ->
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, Advice::None));
     let (mut shape, mut keys, mut rows) = (Shape::Null, 0, 0);
+    let mut first_fault: Option<String> = None;
     'file: for chunk in
         Chunks::new(Arc::clone(&format), rejects, vec![file.clone()], options, Purpose::Sample)
     {
@@ -421,8 +423,9 @@ pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) ->
             }
             rows += 1;
             let record = chunk.bytes[record].trim_ascii();
-            // The reader reports what is no JSON.
-            if record.first() != Some(&b'{') || serde_json::from_slice::<IgnoredAny>(record).is_err() {
+            // The reader reports what is no JSON, if there is an object.
+            if let Some(fault) = no_object(record) {
+                first_fault.get_or_insert(fault);
                 continue;
             }
             let is_too_many = |error: &serde_json::Error| error.to_string().starts_with(TOO_MANY);
@@ -444,9 +447,21 @@ pub fn detect_schema(file: &Input, layout: JsonLayout, options: &ReadOptions) ->
             }
         }
     }
-    shape
-        .columns()
-        .ok_or_else(|| Error::invalid_input(format!("\"{}\" has no JSON object", file.path().display())))
+    shape.columns().ok_or_else(|| {
+        let why = first_fault.map_or(String::new(), |fault| format!(": {fault}"));
+        Error::invalid_input(format!("\"{}\" has no JSON object{why}", file.path().display()))
+    })
+}
+
+/// Returns why a value is no row.
+fn no_object(record: &[u8]) -> Option<String> {
+    match serde_json::from_slice::<IgnoredAny>(record) {
+        Err(error) => {
+            Some(format!("'{}' is not valid JSON: {error}", shown(&String::from_utf8_lossy(record))))
+        }
+        Ok(_) if record.first() != Some(&b'{') => Some("values that are no objects are no rows".into()),
+        Ok(_) => None,
+    }
 }
 
 #[cfg(test)]

@@ -194,8 +194,9 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     {
         let name = database.replace('"', "\"\"");
         connection.execute(&format!("USE \"{name}\"")).map_err(|_| {
-            Error::new(ErrorKind::UnknownName, format!("database \"{database}\" does not exist"))
-                .with_sqlstate("3D000")
+            let message =
+                format!("database \"{database}\" does not exist; that of the server is \"hypostyle\"");
+            Error::new(ErrorKind::UnknownName, message).with_sqlstate("3D000")
         })?;
     }
     let registered = server.cancels.add(&connection)?;

@@ -296,6 +296,11 @@ fn a_backup_is_not_within_a_database() {
         assert!(error.message().contains("it is within a database"), "{error}");
     }
     assert!(!directory.path().join("database/backup").exists());
+    // Nor is it made below directories that are not there.
+    database.backup(&directory.path().join("above/backup"), |_| true).unwrap();
+    let error = database.backup(&directory.path().join("nosuch/above/backup"), |_| true).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(!directory.path().join("nosuch").exists());
 }
 
 #[test]
