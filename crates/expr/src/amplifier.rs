@@ -12,6 +12,7 @@ use crate::at_once;
 use crate::builtin::SLEEP;
 use crate::impl_portable;
 use crate::meter::{Meter, SMALL_BYTES};
+use crate::pattern::{CLASS_STATES, states_of};
 use crate::portable::{Decoder, Encoded, Functions, Portable, malformed};
 use crate::room::asking;
 use crate::sizes::{Argument, ELEMENT_BYTES};
@@ -60,6 +61,13 @@ const MATCHED_STEPS_MAX: u64 = 1 << 31;
 
 /// A constant pattern of so many bytes costs little more than to read the text.
 const SHORT_PATTERN_BYTES: usize = 64;
+
+/// The states that such a pattern may have with its repetitions written out.
+const SHORT_PATTERN_STATES: u64 = 256;
+
+/// The product of a text, in bytes, and of the states that repetitions make: each state takes tens of
+/// nanoseconds for each byte.
+const REPEATED_STEPS_MAX: u64 = 1 << 28;
 
 /// The cost of compiling a regular expression.
 const COMPILE_COST: u64 = 2 << 20;
@@ -230,7 +238,11 @@ fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
 
 fn is_short_pattern(pattern: &Expr) -> bool {
     matches!(pattern, Expr::Literal(value, _)
-        if value.try_as_str().is_some_and(|text| text.is_none_or(|text| text.len() <= SHORT_PATTERN_BYTES)))
+        if value.try_as_str().is_some_and(|text| text.is_none_or(is_short)))
+}
+
+fn is_short(pattern: &str) -> bool {
+    pattern.len() <= SHORT_PATTERN_BYTES && states_of(pattern) <= SHORT_PATTERN_STATES
 }
 
 /// Returns a match with a regular expression as a function, which is held to limits.
@@ -327,8 +339,11 @@ impl Bounded {
     /// Returns the rows that are computed at once, as the ends of slices.
     fn slices(&self, arguments: &[Argument], rows: usize) -> Result<Vec<usize>> {
         let is_scalar = arguments.iter().all(Argument::is_scalar);
+        let constant = arguments.get(1).filter(|pattern| self.cost == Cost::Pattern && pattern.is_scalar());
+        let constant = constant.and_then(|pattern| pattern.text(0)).map(states_of);
         if is_scalar || self.cost == Cost::Output {
-            (0..rows.min(1)).try_for_each(|row| self.cost.of_row(arguments, row, self.name()).map(drop))?;
+            (0..rows.min(1))
+                .try_for_each(|row| self.cost.of_row(arguments, row, constant, self.name()).map(drop))?;
             return Ok(vec![rows]);
         }
         let (mut ends, mut cost) = (Vec::new(), 0_u64);
@@ -337,7 +352,7 @@ impl Bounded {
                 ends.push(row);
                 cost = 0;
             }
-            cost = cost.saturating_add(self.cost.of_row(arguments, row, self.name())?);
+            cost = cost.saturating_add(self.cost.of_row(arguments, row, constant, self.name())?);
         }
         ends.push(rows);
         Ok(ends)
@@ -513,11 +528,11 @@ fn series(arguments: &[Argument], row: usize) -> u64 {
 }
 
 impl Cost {
-    /// Returns what a row costs.
+    /// Returns what a row costs. A pattern that all rows have comes with its states.
     ///
     /// # Errors
     /// 54000 when it is more than anybody should wait for.
-    fn of_row(self, arguments: &[Argument], row: usize, name: &str) -> Result<u64> {
+    fn of_row(self, arguments: &[Argument], row: usize, states: Option<u64>, name: &str) -> Result<u64> {
         let bytes = |place: usize| arguments.get(place).map_or(0, |argument| argument.bytes(row));
         match self {
             Self::Output => Ok(0),
@@ -543,8 +558,20 @@ impl Cost {
             ))),
             Self::Pattern => {
                 let is_constant = arguments.get(1).is_none_or(Argument::is_scalar);
-                let steps = bytes(0) * (1 + bytes(1) / SHORT_PATTERN_BYTES as u64);
-                Ok(steps + if is_constant { 0 } else { COMPILE_COST })
+                let of_row = || arguments.get(1).and_then(|pattern| pattern.text(row)).map_or(0, states_of);
+                let states = states.unwrap_or_else(of_row);
+                let mut steps = bytes(0) * (1 + bytes(1) / SHORT_PATTERN_BYTES as u64);
+                if states > bytes(1).max(SHORT_PATTERN_BYTES as u64).saturating_mul(CLASS_STATES) {
+                    steps = bytes(0).saturating_mul(states);
+                    if steps > REPEATED_STEPS_MAX {
+                        return Err(limited(format!(
+                            "{name}() matches a text of {} bytes with a pattern that has {states} states when its \
+                             repetitions are written out, and the product may be {REPEATED_STEPS_MAX}",
+                            bytes(0)
+                        )));
+                    }
+                }
+                Ok(steps.saturating_add(if is_constant { 0 } else { COMPILE_COST }))
             }
         }
     }
@@ -1018,6 +1045,8 @@ mod tests {
             ("levenshtein", vec![long(20_000), long(20_000)]),
             ("regexp_replace", vec![long((16 << 20) + 1), view("x"), view("y")]),
             ("regexp_like", vec![long(1 << 18), long(1 << 18)]),
+            ("regexp_like", vec![long(1 << 18), view(r"(\w+\s*){20,200}y")]),
+            ("regexp_count", vec![long(1 << 18), view("(x{0,100}){0,100}y")]),
         ] {
             let error = called(name, 1 << 34, args, 1).unwrap_err();
             assert_eq!(from_datafusion(error).sqlstate(), "54000", "{name}");
