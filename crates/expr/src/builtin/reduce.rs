@@ -4,6 +4,7 @@
 
 use crate::arguments::refused;
 use crate::cast::cast;
+use crate::wanted::check_wanted;
 use crate::work;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::compute::{interleave, take, take_arrays};
@@ -135,6 +136,7 @@ impl HigherOrderUDFImpl for Reduce {
         let mut ended: Vec<ArrayRef> = Vec::new();
         let mut found: Vec<(usize, usize)> = vec![(0, 0); lists.len()];
         for step in i64::from(!has_start).. {
+            check_wanted()?;
             work::check().map_err(external)?;
             let (on, off): (Vec<usize>, Vec<usize>) =
                 (0..rows.len()).partition(|place| length(rows[*place]) > step);
