@@ -1,6 +1,18 @@
 //! Wrong SQL and wrong data give a clear error of the right class, and nothing is lost.
 
-use hypostyle::{Database, ErrorKind, OpenOptions};
+use crate::backup::rows;
+use hypostyle::{Database, ErrorKind, Identity, OpenOptions, Privileges};
+
+#[test]
+fn who_may_not_name_files_is_not_told_of_any() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path().join("told"), OpenOptions::default()).unwrap();
+    let identity = Identity { privileges: Privileges::WRITE, ..Identity::default() };
+    let place = directory.path().display().to_string();
+    let sql = "SHOW DATABASES";
+    assert!(rows(&database.connect().unwrap(), sql).contains(&place));
+    assert!(!rows(&database.connect_as(identity).unwrap(), sql).contains(&place));
+}
 
 #[test]
 fn errors_have_their_class_and_say_what_to_do() {

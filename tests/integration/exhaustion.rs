@@ -135,7 +135,12 @@ fn functions_that_make_much_of_little() {
 fn functions() {
     let exhausted = Exhausted::new();
     // It is computed for a few rows at a time.
-    exhausted.bears(&["SELECT length(repeat(s, 100000)) FROM t"]);
+    exhausted.bears(&[
+        "SELECT length(repeat(s, 100000)) FROM t",
+        "SELECT count(*) FROM t WHERE repeat(s, 100) ~ '(\\w+\\s*){20,200}x'",
+        "SELECT strpos(repeat('a', 10000000), repeat('a', 5000000) || 'b')",
+        "SELECT list_reduce(list_transform(range(0, 100000), x -> 'abc'), (a, b) -> a || b)",
+    ]);
     exhausted.refuses(&[
         "SELECT unnest(range(0, 1000000000))",
         "SELECT array_to_string(range(0, 300000000), ',')",
@@ -158,6 +163,7 @@ fn functions() {
         "SELECT regexp_replace(repeat('ab', 20000000), '(a|b)*c', 'x')",
         "SELECT repeat('a', 1000000) ~ repeat('(a|b)*', 100000)",
         "SELECT regexp_like(repeat(s, 50000), repeat('(a|b)*', 20000)) FROM t",
+        "SELECT repeat('ab ', 1000000) ~ '(\\w+\\s*){20,200}x'",
     ]);
 }
 
@@ -232,6 +238,10 @@ fn operators() {
         "SELECT approx_percentile_cont(0.5) WITHIN GROUP (ORDER BY i), median(i) FROM generate_series(1, 300000000) AS g(i)",
         "SELECT * FROM generate_series(1, 300000000) AS g(i) ORDER BY i::text DESC LIMIT 10000000",
     ]);
+    let keys: Vec<String> = (1..=12).map(|key| format!("i + {key}")).collect();
+    let sets =
+        format!("SELECT count(*) FROM (SELECT count(*) FROM t GROUP BY CUBE ({})) AS q", keys.join(", "));
+    exhausted.bears(&[&sets]);
 }
 
 #[test]

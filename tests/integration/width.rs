@@ -189,6 +189,14 @@ fn the_processor_rests_after_an_interrupt() {
         "SELECT s, mode(b), median(a), quantile_disc(a, 0.5) FROM t GROUP BY s",
         "SELECT count(*) FROM t WHERE a NOT IN (SELECT b FROM u WHERE u.s = t.s)",
         "SELECT count(*) FROM t AS x, t AS y WHERE x.a + y.b < 5",
+        "SELECT count(*) FROM t AS x JOIN t AS y ON x.c = y.c JOIN t AS z ON z.c = y.c JOIN u ON u.a % 97 = z.c",
+        "SELECT count(*) FROM t WHERE repeat(s, 100) ~ '(\\w+\\s*){20,200}x'",
+        "SELECT count(*) FROM t WHERE repeat(s, 100) LIKE '%' || repeat('%x%', c::INTEGER) || a || '%'",
+        "SELECT count(*) FROM t WHERE s LIKE ANY (list_transform(range(0, 10000), x -> '%' || x || '%1'))",
+        "SELECT array_has_any(range(0, 30000), range(30000, 60000)) FROM t",
+        "SELECT strpos(repeat('a', 10000000), repeat('a', 5000000) || 'b')",
+        "SELECT length(trim(repeat('a', 1000), repeat('b', 10000) || 'a')) FROM t",
+        "SELECT count(*) FROM (SELECT count(*) FROM t GROUP BY CUBE (a + 1, a + 2, a + 3, a + 4, a + 5, a + 6, a + 7, a + 8, a + 9))",
     ] {
         for pipelines in ["on", "off"] {
             connection.execute(&format!("SET position_pipelines = {pipelines}")).unwrap();

@@ -67,6 +67,9 @@ DAMAGED = {
     "a decimal of too many digits": pa.Array.from_buffers(
         pa.decimal128(5, 2), 2, [None, buffer("qqqq", 100, 0, 123_456_789, 0)]
     ),
+    "a time before midnight": pa.Array.from_buffers(pa.time64("us"), 2, [None, buffer("qq", 5, -1)]),
+    "a time of another day": pa.Array.from_buffers(pa.time32("s"), 2, [None, buffer("ii", 5, 86_401)]),
+    "a point in time beyond all microseconds": pa.array([0, 2**62], pa.timestamp("s", tz="UTC")),
     "offsets beyond the elements": lists(0, 1_000_000_000, 3),
     "offsets of lists that go back": lists(0, 3, 1, 3),
     "damaged text in lists": pa.ListArray.from_arrays([0, 1, 2], texts(0, 2, 5, data=b"he\xff\xfeo")),

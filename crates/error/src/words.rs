@@ -530,13 +530,8 @@ fn shape_error(message: &str) -> Option<Error> {
 
 /// Returns the error of a statement that the planner refuses.
 pub fn plan_error(message: &str) -> Error {
-<<<<<<< HEAD
-    if let Some(error) = function_error(message).or_else(|| of_other_types(message)) {
-=======
-    if let Some(error) =
-        function_error(message).or_else(|| operator_error(message)).or_else(|| shape_error(message))
-    {
->>>>>>> h7-newcomer
+    let known = [function_error, operator_error, of_other_types, shape_error];
+    if let Some(error) = known.into_iter().find_map(|known: fn(&str) -> Option<Error>| known(message)) {
         return error;
     }
     if message.contains(IN_WHERE) {

@@ -1,11 +1,11 @@
 //! Cuts batches into pieces before operators that produce much from little, or keep all of it.
 //!
 //! UnnestExec produces all rows of a list at once, and repeats the other columns for each. An
-//! expression repeats its constants for each row of a batch. Window functions give one value to
-//! many rows, and WindowAggExec keeps its whole input without a reservation. A join copies long
-//! values into each row that it produces. Below each of them is a `PiecesExec`. It passes on
-//! small pieces, or reserves memory for what is kept, or refuses rows that are too wide, so that
-//! the operator stays within its limit.
+//! expression repeats its constants for each row of a batch. An aggregate adds each row to all of
+//! its grouping sets. Window functions give one value to many rows, and WindowAggExec keeps its
+//! whole input without a reservation. A join copies long values into each row that it produces.
+//! Below each of them is a `PiecesExec`. It passes on small pieces, or reserves memory for what is
+//! kept, or refuses rows that are too wide, so that the operator stays within its limit.
 
 use crate::passing::{Passing, passing, passing_below};
 use crate::yielding::watched;
@@ -25,6 +25,7 @@ use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
@@ -40,6 +41,10 @@ use std::sync::Arc;
 
 /// The approximate bytes that an operator produces from one piece.
 const PIECE_BYTES: u64 = 16 << 20;
+
+/// The rows that an aggregate takes at once, each counted for each of its grouping sets: it adds them to all
+/// sets before it asks for memory or yields.
+const GROUPED_ROWS: u64 = 1 << 18;
 
 /// Shorter constants are not counted: there may be many, which are compared with and not repeated.
 const LONG_CONSTANT: u64 = 1 << 10;
@@ -159,7 +164,8 @@ impl How {
                 Ok(TreeNodeRecursion::Continue)
             })
         })?;
-        let rows = PIECE_BYTES / constants.max(1);
+        let sets = plan.downcast_ref::<AggregateExec>().map_or(1, |sets| sets.group_expr().groups().len());
+        let rows = (PIECE_BYTES / constants.max(1)).min(GROUPED_ROWS / sets.max(1) as u64);
         Ok(match rows < batch_rows as u64 {
             true => Some(Self::Rows(rows.max(1) as usize)),
             // A projection computes as few rows at once as are not too much (`slices`).

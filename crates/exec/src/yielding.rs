@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, stream};
 use hypostyle_error::external;
@@ -31,7 +31,8 @@ pub struct Yielding;
 impl PhysicalOptimizerRule for Yielding {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         plan.transform_up(|plan| {
-            if plan.is::<CrossJoinExec>() {
+            // A row of the scans may become millions of a hash join's, and billions of one above that.
+            if plan.is::<CrossJoinExec>() || plan.is::<HashJoinExec>() || plan.is::<SortMergeJoinExec>() {
                 return Ok(Transformed::yes(passing(&plan, Yields::Behind)));
             }
             if !plan.is::<NestedLoopJoinExec>() {

@@ -9,9 +9,10 @@
 //! between them.
 
 use crate::at_once;
-use crate::builtin::SLEEP;
+use crate::builtin::{LIKE_EACH, SLEEP, described};
 use crate::impl_portable;
 use crate::meter::{Meter, SMALL_BYTES};
+use crate::pattern::{CLASS_STATES, ESCAPE, states_of};
 use crate::portable::{Decoder, Encoded, Functions, Portable, malformed};
 use crate::room::asking;
 use crate::sizes::{Argument, ELEMENT_BYTES};
@@ -27,7 +28,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ExprSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, Like, ScalarFunction};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -51,6 +52,9 @@ const SLICE_COST: u64 = 16 << 20;
 /// The largest cost of one row whose computation nothing can stop: less than a second.
 const DISTANCE_MAX: u64 = 1 << 28;
 
+/// The same of two lists, whose elements are compared faster.
+const MEMBERS_MAX: u64 = 1 << 30;
+
 /// The text that a regular expression is matched with.
 const MATCHED_BYTES_MAX: u64 = 16 << 20;
 
@@ -61,8 +65,22 @@ const MATCHED_STEPS_MAX: u64 = 1 << 31;
 /// A constant pattern of so many bytes costs little more than to read the text.
 const SHORT_PATTERN_BYTES: usize = 64;
 
+/// The states that such a pattern may have with its repetitions written out.
+const SHORT_PATTERN_STATES: u64 = 256;
+
+/// The product of a text, in bytes, and of the states that repetitions make: each state takes tens of
+/// nanoseconds for each byte.
+const REPEATED_STEPS_MAX: u64 = 1 << 28;
+
+/// The cost of such a step.
+const STATE_COST: u64 = 8;
+
 /// The cost of compiling a regular expression.
 const COMPILE_COST: u64 = 2 << 20;
+
+/// The cost of a pattern of LIKE, which seldom is as complex.
+const LIKE_COST: u64 = 128 << 10;
+const LIKE_BYTE_COST: u64 = 4 << 10;
 
 /// The size of a function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,8 +123,14 @@ enum Cost {
     Output,
     /// The product of two lengths.
     Distance,
+    /// The same: each letter of the first text is looked for among those of the second.
+    Letters,
+    /// The product of the lengths of two lists.
+    Members,
     /// A pattern is compiled, and matched with the first argument.
     Pattern,
+    /// The patterns of LIKE in the first argument, each of which is compiled.
+    Patterns,
 }
 
 use Output::*;
@@ -115,6 +139,8 @@ use Output::*;
 const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("array_append", Joined, Cost::Output),
     ("array_concat", Joined, Cost::Output),
+    ("array_has_all", Small, Cost::Members),
+    ("array_has_any", Small, Cost::Members),
     ("array_prepend", Joined, Cost::Output),
     ("array_repeat", Repeated, Cost::Output),
     ("array_replace", ElementsReplaced, Cost::Output),
@@ -126,6 +152,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("concat", Joined, Cost::Output),
     ("concat_ws", Separated, Cost::Output),
     ("bin", Times(8), Cost::Output),
+    ("btrim", Small, Cost::Letters),
     ("damerau_levenshtein", Small, Cost::Distance),
     ("encode", Times(4), Cost::Output),
     ("format", Composed, Cost::Output),
@@ -135,8 +162,11 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("jaro_similarity", Small, Cost::Distance),
     ("jaro_winkler_similarity", Small, Cost::Distance),
     ("levenshtein", Small, Cost::Distance),
+    ("like_list", Small, Cost::Patterns),
+    (LIKE_EACH, Small, Cost::Patterns),
     ("lower", Times(3), Cost::Output),
     ("lpad", Padded, Cost::Output),
+    ("ltrim", Small, Cost::Letters),
     ("make_array", Joined, Cost::Output),
     ("map_concat", Joined, Cost::Output),
     ("overlay", Joined, Cost::Output),
@@ -153,6 +183,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("repeat", Repeated, Cost::Output),
     ("replace", Replaced, Cost::Output),
     ("rpad", Padded, Cost::Output),
+    ("rtrim", Small, Cost::Letters),
     ("strftime", Formatted(16), Cost::Output),
     ("string_split", Cut, Cost::Output),
     ("string_to_array", Cut, Cost::Output),
@@ -199,9 +230,19 @@ impl AnalyzerRule for BoundFunctions {
 }
 
 /// Returns the operators whose results or steps may be many as functions: `||` of texts or bytes,
-/// and regular expressions.
+/// regular expressions, and LIKE with patterns that are not the same for all rows.
 fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     use datafusion::logical_expr::ExprSchemable;
+    if let Expr::Like(like) = expr {
+        let is_of_texts = [&like.expr, &like.pattern]
+            .iter()
+            .all(|side| side.get_type(schema).is_ok_and(|of| of.is_string()));
+        let is_plain = matches!(like.escape_char, None | Some(ESCAPE));
+        return Ok(match like.pattern.any_column_refs() && is_plain && is_of_texts {
+            true => like_each(like),
+            false => Transformed::no(Expr::Like(like)),
+        });
+    }
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
     };
@@ -229,9 +270,27 @@ fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
     Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })))
 }
 
+/// Returns LIKE as a function, which is computed for few rows at a time.
+fn like_each(like: Like) -> Transformed<Expr> {
+    let Some(function) = described(LIKE_EACH) else { return Transformed::no(Expr::Like(like)) };
+    let text = |of: Box<Expr>| Expr::Cast(Cast::new(of, DataType::Utf8));
+    let asked = match (like.negated, like.case_insensitive) {
+        (false, false) => "like",
+        (false, true) => "ilike",
+        (true, false) => "not like",
+        (true, true) => "not ilike",
+    };
+    let asked = Expr::Literal(ScalarValue::from(asked), None);
+    Transformed::yes(function.call(vec![text(like.pattern), text(like.expr), asked]))
+}
+
 fn is_short_pattern(pattern: &Expr) -> bool {
     matches!(pattern, Expr::Literal(value, _)
-        if value.try_as_str().is_some_and(|text| text.is_none_or(|text| text.len() <= SHORT_PATTERN_BYTES)))
+        if value.try_as_str().is_some_and(|text| text.is_none_or(is_short)))
+}
+
+fn is_short(pattern: &str) -> bool {
+    pattern.len() <= SHORT_PATTERN_BYTES && states_of(pattern) <= SHORT_PATTERN_STATES
 }
 
 /// Returns a match with a regular expression as a function, which is held to limits.
@@ -263,7 +322,7 @@ fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
 /// to stop it.
 pub fn calls_slow_function(expr: &Expr) -> bool {
     let is_slow = |name: &str| {
-        name == SLEEP || FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output)
+        name == SLEEP || FUNCTIONS.iter().any(|(known, _, cost)| *known == name && cost.is_slow())
     };
     let calls =
         expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(call) if is_slow(call.func.name()))));
@@ -328,8 +387,11 @@ impl Bounded {
     /// Returns the rows that are computed at once, as the ends of slices.
     fn slices(&self, arguments: &[Argument], rows: usize) -> Result<Vec<usize>> {
         let is_scalar = arguments.iter().all(Argument::is_scalar);
+        let constant = arguments.get(1).filter(|pattern| self.cost == Cost::Pattern && pattern.is_scalar());
+        let constant = constant.and_then(|pattern| pattern.text(0)).map(states_of);
         if is_scalar || self.cost == Cost::Output {
-            (0..rows.min(1)).try_for_each(|row| self.cost.of_row(arguments, row, self.name()).map(drop))?;
+            (0..rows.min(1))
+                .try_for_each(|row| self.cost.of_row(arguments, row, constant, self.name()).map(drop))?;
             return Ok(vec![rows]);
         }
         let (mut ends, mut cost) = (Vec::new(), 0_u64);
@@ -338,7 +400,7 @@ impl Bounded {
                 ends.push(row);
                 cost = 0;
             }
-            cost = cost.saturating_add(self.cost.of_row(arguments, row, self.name())?);
+            cost = cost.saturating_add(self.cost.of_row(arguments, row, constant, self.name())?);
         }
         ends.push(rows);
         Ok(ends)
@@ -514,15 +576,36 @@ fn series(arguments: &[Argument], row: usize) -> u64 {
 }
 
 impl Cost {
-    /// Returns what a row costs.
+    /// Says whether a row may take so long that it should be computed where it can be given up.
+    fn is_slow(self) -> bool {
+        !matches!(self, Self::Output | Self::Letters)
+    }
+
+    /// Returns what a row costs. A pattern that all rows have comes with its states.
     ///
     /// # Errors
     /// 54000 when it is more than anybody should wait for.
-    fn of_row(self, arguments: &[Argument], row: usize, name: &str) -> Result<u64> {
+    fn of_row(self, arguments: &[Argument], row: usize, states: Option<u64>, name: &str) -> Result<u64> {
         let bytes = |place: usize| arguments.get(place).map_or(0, |argument| argument.bytes(row));
         match self {
             Self::Output => Ok(0),
-            Self::Distance => {
+            Self::Members => {
+                let length = |place: usize| arguments.get(place).map_or(0, |list| list.leaves(row).0);
+                let cost = length(0).saturating_mul(length(1));
+                match cost > MEMBERS_MAX {
+                    true => Err(limited(format!(
+                        "{name}() compares lists of {} and {} elements, and the product may be {MEMBERS_MAX}",
+                        length(0),
+                        length(1)
+                    ))),
+                    false => Ok(cost),
+                }
+            }
+            Self::Patterns => {
+                let (patterns, bytes) = arguments.first().map_or((0, 0), |list| list.leaves(row));
+                Ok(patterns.saturating_mul(LIKE_COST).saturating_add(bytes.saturating_mul(LIKE_BYTE_COST)))
+            }
+            Self::Distance | Self::Letters => {
                 let cost = bytes(0).saturating_mul(bytes(1));
                 match cost > DISTANCE_MAX {
                     true => Err(limited(format!(
@@ -544,8 +627,21 @@ impl Cost {
             ))),
             Self::Pattern => {
                 let is_constant = arguments.get(1).is_none_or(Argument::is_scalar);
-                let steps = bytes(0) * (1 + bytes(1) / SHORT_PATTERN_BYTES as u64);
-                Ok(steps + if is_constant { 0 } else { COMPILE_COST })
+                let of_row = || arguments.get(1).and_then(|pattern| pattern.text(row)).map_or(0, states_of);
+                let states = states.unwrap_or_else(of_row);
+                let mut steps = bytes(0) * (1 + bytes(1) / SHORT_PATTERN_BYTES as u64);
+                if states > bytes(1).max(SHORT_PATTERN_BYTES as u64).saturating_mul(CLASS_STATES) {
+                    steps = bytes(0).saturating_mul(states);
+                    if steps > REPEATED_STEPS_MAX {
+                        return Err(limited(format!(
+                            "{name}() matches a text of {} bytes with a pattern that has {states} states when its \
+                             repetitions are written out, and the product may be {REPEATED_STEPS_MAX}",
+                            bytes(0)
+                        )));
+                    }
+                    steps = steps.saturating_mul(STATE_COST);
+                }
+                Ok(steps.saturating_add(if is_constant { 0 } else { COMPILE_COST }))
             }
         }
     }
@@ -1017,8 +1113,11 @@ mod tests {
         let long = |bytes: usize| view(&"x".repeat(bytes));
         for (name, args) in [
             ("levenshtein", vec![long(20_000), long(20_000)]),
+            ("btrim", vec![long(1 << 15), long(1 << 15)]),
             ("regexp_replace", vec![long((16 << 20) + 1), view("x"), view("y")]),
             ("regexp_like", vec![long(1 << 18), long(1 << 18)]),
+            ("regexp_like", vec![long(1 << 18), view(r"(\w+\s*){20,200}y")]),
+            ("regexp_count", vec![long(1 << 18), view("(x{0,100}){0,100}y")]),
         ] {
             let error = called(name, 1 << 34, args, 1).unwrap_err();
             assert_eq!(from_datafusion(error).sqlstate(), "54000", "{name}");

@@ -7,8 +7,8 @@
 use crate::meter::{Meter, Room, SMALL_BYTES};
 use crate::portable::{Decoder, Encoded, Functions, Portable};
 use crate::wrapped::as_within;
-use arrow::array::{Array, ArrayRef, BooleanArray};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
@@ -16,15 +16,24 @@ use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams,
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator,
-    ReversedUDAF, SetMonotonicity, StatisticsArgs, WindowFunctionDefinition,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Documentation, EmitTo, Expr,
+    GroupsAccumulator, ReversedUDAF, SetMonotonicity, StatisticsArgs, WindowFunctionDefinition,
 };
 use hypostyle_error::external;
+use hypostyle_types::Error;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The functions that keep all values; others do so if they are DISTINCT.
-const KEEPING: [&str; 11] = [
+const DIGEST: &str = "approx_percentile_cont";
+const DIGEST_WITH_WEIGHT: &str = "approx_percentile_cont_with_weight";
+
+/// The centroids that these may keep: they take their memory at once, for each group.
+const CENTROIDS_MAX: u64 = 10_000;
+
+/// The functions that keep all values, or as many as they are told; others do so if they are DISTINCT.
+const KEEPING: [&str; 13] = [
+    DIGEST,
+    DIGEST_WITH_WEIGHT,
     "array_agg",
     "histogram",
     "median",
@@ -116,6 +125,26 @@ impl Asking {
         self.name() == "string_agg"
     }
 
+    /// Checks the number of centroids that it is told to keep.
+    fn check_centroids(&self, args: &AccumulatorArgs<'_>) -> Result<()> {
+        let place = match self.name() {
+            DIGEST => 2,
+            DIGEST_WITH_WEIGHT => 3,
+            _ => return Ok(()),
+        };
+        let Some(centroids) = args.exprs.get(place) else { return Ok(()) };
+        let told = centroids.evaluate(&RecordBatch::new_empty(Arc::new(Schema::empty())));
+        let Ok(ColumnarValue::Scalar(told)) = told else { return Ok(()) };
+        match told.cast_to(&DataType::UInt64) {
+            Ok(ScalarValue::UInt64(Some(told))) if told > CENTROIDS_MAX => {
+                let message =
+                    format!("{}() keeps {CENTROIDS_MAX} centroids at most, and not {told}", self.name());
+                Err(external(Error::invalid_input(message).with_sqlstate("22023")))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn around(&self, inner: AggregateUDF) -> Self {
         Self { inner: Arc::new(inner), meter: self.meter.clone(), is_repeated: self.is_repeated }
     }
@@ -174,6 +203,7 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.check_centroids(&args)?;
         let measured = self.measured(args.is_distinct, args.order_bys.len());
         let (is_set, is_repeated) = (args.is_distinct, self.is_repeated);
         // A set is sorted in the end. DataFusion turns its order around where rows come in the other one,
@@ -188,6 +218,7 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.check_centroids(&args)?;
         let inner = self.inner.create_sliding_accumulator(args)?;
         let asking = AskingAccumulator::new(inner, self.copies());
         Ok(Box::new(AskingAccumulator { is_sliding: true, ..asking }))
@@ -198,6 +229,7 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        self.check_centroids(&args)?;
         let measured = self.measured(args.is_distinct, args.order_bys.len());
         let inner = self.inner.create_groups_accumulator(args)?;
         Ok(Box::new(AskingGroupsAccumulator { inner, copies: self.copies(), measured }))

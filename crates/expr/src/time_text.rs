@@ -11,8 +11,8 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
-use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
+use hypostyle_error::{external, from_datafusion};
 use hypostyle_types::{ClockText, DAY_MICROSECONDS, DateText, Error, MomentText};
 use std::sync::Arc;
 
@@ -225,6 +225,18 @@ pub fn written(values: &ArrayRef) -> ArrowResult<StringViewArray> {
     let ticks = cast(&shown, &DataType::Int64)?;
     let ticks = ticks.as_primitive::<Int64Type>();
     let (day, tick) = (86_400 * second, 1_000_000_000 / second);
+    // A file may have others. What lies under NULL is no value.
+    let of_no_day = ticks.iter().flatten().find(|ticks| is_of_day && !(0..=day).contains(ticks));
+    if let Some(ticks) = of_no_day {
+        let what = match second {
+            1 => "seconds",
+            1_000 => "milliseconds",
+            1_000_000 => "microseconds",
+            _ => "nanoseconds",
+        };
+        let error = Error::invalid_input(format!("{ticks} {what} after midnight are no TIME of a day"));
+        return Err(ArrowError::ExternalError(external(error.with_sqlstate("22008")).into()));
+    }
     let text = |row| {
         let ticks = ticks.value(row);
         if is_of_day {
@@ -252,7 +264,22 @@ pub(crate) fn seconds_between(moments: &ArrayRef, clocks: &ArrayRef) -> ArrowRes
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{nearest, written};
+    use arrow::array::{ArrayRef, Time64MicrosecondArray};
+    use hypostyle_error::from_datafusion;
+    use std::sync::Arc;
+
+    #[test]
+    fn times_of_no_day_are_errors() {
+        let times = |time: i64| -> ArrayRef {
+            Arc::new(Time64MicrosecondArray::from(vec![Some(5), None, Some(time)]))
+        };
+        assert_eq!(written(&times(3_600_000_000)).unwrap().value(2), "01:00:00");
+        for time in [-1, 86_400_000_001, i64::MAX, i64::MIN] {
+            let error = written(&times(time)).unwrap_err();
+            assert_eq!(from_datafusion(error.into()).sqlstate(), "22008", "{time}");
+        }
+    }
 
     #[test]
     fn halves_go_away_from_2000() {

@@ -338,6 +338,10 @@ impl<'py> Converter<'py> {
     }
 
     fn time(&self, microseconds: i64) -> PyResult<Bound<'py, PyAny>> {
+        // A file may have said so.
+        if !(0..MICROSECONDS_PER_DAY).contains(&microseconds) {
+            return Err(self.out_of_range());
+        }
         let (hour, minute, second, microsecond) = clock(microseconds);
         Ok(PyTime::new(self.py, hour, minute, second, microsecond, None)?.into_any())
     }
@@ -352,7 +356,9 @@ impl<'py> Converter<'py> {
         };
         let value = PyDateTime::new(self.py, year, month, day, hour, minute, second, microsecond, utc)?;
         match &self.kind {
-            Kind::Zoned { utc, zone } if !zone.is(utc) => value.call_method1("astimezone", (zone,)),
+            Kind::Zoned { utc, zone } if !zone.is(utc) => {
+                value.call_method1("astimezone", (zone,)).map_err(|_| self.out_of_range())
+            }
             _ => Ok(value.into_any()),
         }
     }

@@ -4,9 +4,13 @@
 //! Only the rows of an array are checked, and not what else is in its buffers: a stream of small
 //! pieces of one array costs what the array does.
 
-use arrow::array::types::{Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType};
+use arrow::array::types::{
+    ArrowPrimitiveType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType,
+    Time32MillisecondType, Time32SecondType, Time64MicrosecondType, Time64NanosecondType,
+    TimestampMillisecondType, TimestampSecondType,
+};
 use arrow::array::{ArrayData, OffsetSizeTrait, PrimitiveArray};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
 use hypostyle::{Error, Result};
 
@@ -34,6 +38,19 @@ impl Checker {
             DataType::LargeBinary => offsets::<i64>(data, data.buffers()[1].len()).map(drop),
             DataType::Utf8View => check_text_view(data),
             DataType::BinaryView => in_words(data, data.validate_values()),
+            DataType::Time32(TimeUnit::Second) => check_times::<Time32SecondType>(data, 86_400),
+            DataType::Time32(_) => check_times::<Time32MillisecondType>(data, 86_400_000),
+            DataType::Time64(TimeUnit::Microsecond) => {
+                check_times::<Time64MicrosecondType>(data, 86_400_000_000)
+            }
+            DataType::Time64(_) => check_times::<Time64NanosecondType>(data, 86_400_000_000_000),
+            // They are read as microseconds.
+            DataType::Timestamp(TimeUnit::Second, Some(_)) => {
+                check_moments::<TimestampSecondType>(data, 1_000_000)
+            }
+            DataType::Timestamp(TimeUnit::Millisecond, Some(_)) => {
+                check_moments::<TimestampMillisecondType>(data, 1_000)
+            }
             DataType::Decimal32(precision, _) => check_decimals::<Decimal32Type>(data, *precision),
             DataType::Decimal64(precision, _) => check_decimals::<Decimal64Type>(data, *precision),
             DataType::Decimal128(precision, _) => check_decimals::<Decimal128Type>(data, *precision),
@@ -175,6 +192,34 @@ fn check_text_view(data: &ArrayData) -> Result<()> {
 
 fn check_decimals<T: DecimalType>(data: &ArrayData, precision: u8) -> Result<()> {
     in_words(data, PrimitiveArray::<T>::from(data.clone()).validate_decimal_precision(precision))
+}
+
+/// Checks times of a day of so many units; midnight may be at its end, too.
+fn check_times<T>(data: &ArrayData, day: i64) -> Result<()>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<i64>,
+{
+    let times = PrimitiveArray::<T>::from(data.clone());
+    let mut numbers = times.iter().flatten().map(|time| -> i64 { time.into() });
+    match numbers.find(|number| !(0..=day).contains(number)) {
+        Some(number) => Err(out_of_range(data, number)),
+        None => Ok(()),
+    }
+}
+
+/// Checks points in time, of which each unit is so many microseconds.
+fn check_moments<T: ArrowPrimitiveType<Native = i64>>(data: &ArrayData, microseconds: i64) -> Result<()> {
+    let moments = PrimitiveArray::<T>::from(data.clone());
+    let mut numbers = moments.iter().flatten();
+    match numbers.find(|number| number.checked_mul(microseconds).is_none()) {
+        Some(number) => Err(out_of_range(data, number)),
+        None => Ok(()),
+    }
+}
+
+fn out_of_range(data: &ArrayData, number: i64) -> Error {
+    damaged(data, format!("{number} is beyond its range")).with_sqlstate("22008")
 }
 
 /// Returns Arrow's error as one of the producer's data.

@@ -25,6 +25,7 @@ use hypostyle_expr::json_operators::Operators;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::registry::register_all;
 use hypostyle_expr::setting::Setting;
+use hypostyle_expr::text_function::InText;
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{interval, text_operand, truth};
 use hypostyle_foreign::ForeignConnections;
@@ -133,7 +134,12 @@ pub(super) fn context(
         .with_catalog_list(Arc::new(Databases::new(scope.clone())))
         .with_runtime_env(engine.environment())
         // These come before those of DataFusion, which compute the types of operands.
-        .with_expr_planners(vec![Arc::new(Chains), Arc::new(Unaliased), Arc::new(Operators)])
+        .with_expr_planners(vec![
+            Arc::new(Chains),
+            Arc::new(Unaliased),
+            Arc::new(Operators),
+            Arc::new(InText),
+        ])
         .with_default_features()
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())

@@ -218,14 +218,17 @@ impl Session {
     pub(super) fn show_databases(&self) -> Result<Outcome> {
         let (databases, foreign) = (self.scope.databases.read(), self.scope.foreign_databases.read());
         let foreign = || foreign.iter().map(|attached| attached.database());
-        let path = |named: &Named| named.database.path().map(|path| path.display().to_string());
+        // Where they are tells only those something who may name files.
+        let is_shown = self.identity.privileges.machine;
+        let path =
+            |named: &Named| named.database.path().filter(|_| is_shown).map(|path| path.display().to_string());
         let current = self.scope.current().0;
         let names = databases.iter().map(|named| named.name.as_str());
         let paths = databases.iter().map(path);
         let read_only = databases.iter().map(|named| named.database.is_read_only());
         let is_current = databases.iter().map(|named| named.name == current);
         let names = names.chain(foreign().map(|database| database.name()));
-        let paths = paths.chain(foreign().map(|database| Some(database.shown().to_string())));
+        let paths = paths.chain(foreign().map(|database| is_shown.then(|| database.shown().to_string())));
         let read_only = read_only.chain(foreign().map(|database| database.is_read_only()));
         let is_current = is_current.chain(foreign().map(|_| false));
         let columns: [(&str, ArrayRef, bool); 4] = [

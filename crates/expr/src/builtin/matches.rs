@@ -7,12 +7,15 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder, StructArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, ilike, like};
+use arrow::compute::{cast, ilike, like, not};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
 use hypostyle_error::{bad_pattern, external};
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
+
+/// LIKE with patterns that differ from row to row.
+pub(crate) const LIKE_EACH: &str = "like_each";
 
 pub(super) const FUNCTIONS: &[Described] = &[
     // The text, the pattern, the group of it that is wanted, and options.
@@ -69,6 +72,13 @@ pub(super) const FUNCTIONS: &[Described] = &[
     .optional(4),
     // The patterns, the text, and what is asked of them, as in `not like any`.
     Described::new(&["like_list"], &[Kind::List, Kind::Text, Kind::Text], |_| Ok(DataType::Boolean), liked),
+    // A pattern, the text, and what is asked of them.
+    Described::new(
+        &[LIKE_EACH],
+        &[Kind::Text, Kind::Text, Kind::Text],
+        |_| Ok(DataType::Boolean),
+        liked_each,
+    ),
     Described::new(
         &["regexp_full_match"],
         &[Kind::Text, Kind::Text, Kind::Text],
@@ -168,6 +178,17 @@ fn split(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         lists.append_option(parts.map(|parts| parts.into_iter().map(Some)));
     }
     Ok(Arc::new(lists.finish()))
+}
+
+/// Says whether each text is like its own pattern. What is asked is the same for all.
+fn liked_each(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let asked = args[2].as_string::<i32>();
+    let asked = if rows > 0 && asked.is_valid(0) { asked.value(0) } else { "like" };
+    let is_like = match asked.contains("ilike") {
+        true => ilike(&args[1], &args[0])?,
+        false => like(&args[1], &args[0])?,
+    };
+    Ok(Arc::new(if asked.starts_with("not ") { not(&is_like)? } else { is_like }))
 }
 
 /// Says whether texts are like any of the patterns of a list, or like all of them.

@@ -39,6 +39,7 @@ mod time_to_char;
 mod to_char;
 mod written;
 
+pub(crate) use matches::LIKE_EACH;
 pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;
 pub use text::braces;

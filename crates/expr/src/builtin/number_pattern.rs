@@ -174,7 +174,11 @@ impl Pattern {
         let places = self.before + self.shift();
         let number = match whole.len() > places {
             true => format!("{}.{}", "#".repeat(places), "#".repeat(self.behind)),
-            false if self.has_point || self.behind > 0 => format!("{whole}.{fraction:0<0$}", self.behind),
+            false if self.has_point || self.behind > 0 => {
+                // A width of format!() has 16 bits.
+                let zeros = "0".repeat(self.behind.saturating_sub(fraction.len()));
+                format!("{whole}.{fraction}{zeros}")
+            }
             false => whole.to_string(),
         };
         let spaces = places.saturating_sub(whole.len());

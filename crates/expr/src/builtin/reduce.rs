@@ -4,6 +4,8 @@
 
 use crate::arguments::refused;
 use crate::cast::cast;
+use crate::wanted::check_wanted;
+use crate::work;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::compute::{interleave, take, take_arrays};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -14,6 +16,7 @@ use datafusion::logical_expr::{
     HigherOrderUDFImpl, LambdaParametersProgress, ValueOrLambda, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
 use std::sync::Arc;
 
@@ -115,42 +118,59 @@ impl HigherOrderUDFImpl for Reduce {
             _ => None,
         };
         let has_start = start.is_some();
-        let begin = match start {
+        let values = match start {
             Some(start) => start,
             None => cast(lists.values(), of, false)?,
         };
-        // The value of each row so far is in a place of one of these.
-        let mut made: Vec<ArrayRef> = vec![new_null_array(of.data_type(), 1), begin];
         let first = |row: usize| match has_start {
             true if lists.is_valid(row) => (1, row),
             false if length(row) > 0 => (1, lists.value_offsets()[row] as usize),
             _ => (0, 0),
         };
-        let mut found: Vec<(usize, usize)> = (0..lists.len()).map(first).collect();
         let mut rows: Vec<usize> = (0..lists.len()).collect();
+        let begin: Vec<(usize, usize)> = rows.iter().map(|row| first(*row)).collect();
+        let nothing = new_null_array(of.data_type(), 1);
+        // The values of these rows so far, and those of rows whose lists have ended: no value is kept that
+        // another one stands for.
+        let mut made = interleave(&[nothing.as_ref(), values.as_ref()], &begin)?;
+        let mut ended: Vec<ArrayRef> = Vec::new();
+        let mut found: Vec<(usize, usize)> = vec![(0, 0); lists.len()];
         for step in i64::from(!has_start).. {
-            rows.retain(|row| length(*row) > step);
+            check_wanted()?;
+            work::check().map_err(external)?;
+            let (on, off): (Vec<usize>, Vec<usize>) =
+                (0..rows.len()).partition(|place| length(rows[*place]) > step);
+            if !off.is_empty() {
+                for (kept, place) in off.iter().enumerate() {
+                    found[rows[*place]] = (ended.len(), kept);
+                }
+                ended.push(taken(&made, &off)?);
+                made = taken(&made, &on)?;
+                rows = on.into_iter().map(|place| rows[place]).collect();
+            }
             if rows.is_empty() {
                 break;
             }
-            let before: Vec<(usize, usize)> = rows.iter().map(|row| found[*row]).collect();
-            let arrays: Vec<&dyn Array> = made.iter().map(AsRef::as_ref).collect();
-            let before = interleave(&arrays, &before)?;
             let places = rows.iter().map(|row| (lists.value_offsets()[*row] + step) as u64);
             let next = take(lists.values(), &UInt64Array::from_iter_values(places), None)?;
             let place = || Ok(Arc::new(Int64Array::from(vec![step + 1; rows.len()])) as ArrayRef);
             let value =
-                function.evaluate(&[&|| Ok(before.clone()), &|| Ok(next.clone()), &place], |around| {
+                function.evaluate(&[&|| Ok(made.clone()), &|| Ok(next.clone()), &place], |around| {
                     let rows = UInt64Array::from_iter_values(rows.iter().map(|row| *row as u64));
                     Ok(take_arrays(around, &rows, None)?)
                 })?;
-            let value = cast(&value.into_array(rows.len())?, of, false)?;
-            for (place, row) in rows.iter().enumerate() {
-                found[*row] = (made.len(), place);
-            }
-            made.push(value);
+            made = cast(&value.into_array(rows.len())?, of, false)?;
         }
-        let arrays: Vec<&dyn Array> = made.iter().map(AsRef::as_ref).collect();
-        Ok(ColumnarValue::Array(interleave(&arrays, &found)?))
+        let ended: Vec<&dyn Array> = ended.iter().map(AsRef::as_ref).collect();
+        match ended.is_empty() {
+            true => Ok(ColumnarValue::Array(made)),
+            false => Ok(ColumnarValue::Array(interleave(&ended, &found)?)),
+        }
     }
+}
+
+/// Returns the values in some places.
+fn taken(values: &ArrayRef, places: &[usize]) -> Result<ArrayRef> {
+    let places = UInt64Array::from_iter_values(places.iter().map(|place| *place as u64));
+    Ok(take(values, &places, None)?)
 }

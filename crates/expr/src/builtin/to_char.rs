@@ -190,7 +190,7 @@ fn of_numbers(args: &[ArrayRef]) -> Result<ArrayRef> {
                 if !value.is_finite() {
                     return Ok(Some(value.to_string()));
                 }
-                format!("{value:.*}", pattern.scale() + pattern.shift())
+                format!("{value:.*}", (pattern.scale() + pattern.shift()).min(DIGITS_MAX))
             }
             (None, None) => return Ok(None),
         };
@@ -218,12 +218,16 @@ fn rounded_decimals(values: &ArrayRef, pattern: &Pattern) -> Result<StringArray>
     Ok(cast(&cast(values, &decimal)?, &DataType::Utf8)?.as_string::<i32>().clone())
 }
 
+/// The digits that a double is written with: it has no more, and `format!` panics at 65,536.
+const DIGITS_MAX: usize = 1_100;
+
 /// Returns a number as ` 1.23e+04`.
 fn scientific(value: Option<f64>, values: &ArrayRef, row: usize, digits: usize) -> Option<String> {
     let value = match value {
         Some(value) => value,
         None => cast(&values.slice(row, 1), &DataType::Float64).ok()?.as_primitive::<Float64Type>().value(0),
     };
+    let digits = digits.min(DIGITS_MAX);
     let text = format!("{value:.digits$e}");
     let (mantissa, exponent) = text.split_once('e')?;
     let exponent: i32 = exponent.parse().ok()?;

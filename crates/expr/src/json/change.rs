@@ -8,6 +8,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 const OF_TWO: &[Kind] = &[Kind::Json, Kind::Json];
 const AT_PATH: &[Kind] = &[Kind::Json, Kind::Path, Kind::Json, Kind::Boolean];
@@ -102,14 +103,16 @@ fn patched(of: Option<&str>, patch: &str, depth: usize) -> String {
     }
     let own: Vec<(&str, &str)> = of.map(|of| members(of).collect()).unwrap_or_default();
     let name_of = |name: &str| unquoted(name).into_owned();
-    let kept = own.iter().filter_map(|(name, value)| match member(patch, &name_of(name)) {
+    // Of members of the same name the last one counts.
+    let changes: HashMap<String, &str> = members(patch).map(|(name, value)| (name_of(name), value)).collect();
+    let known: HashSet<String> = own.iter().map(|(name, _)| name_of(name)).collect();
+    let kept = own.iter().filter_map(|(name, value)| match changes.get(&name_of(name)).copied() {
         None => Some((Cow::Borrowed(*name), Cow::Borrowed(*value))),
         Some(change) if text::kind(change) == Some(Of::Null) => None,
         Some(change) => Some((Cow::Borrowed(*name), Cow::Owned(patched(Some(value), change, depth + 1)))),
     });
-    let is_new = |(name, value): &(&str, &str)| {
-        text::kind(value) != Some(Of::Null) && !own.iter().any(|(own, _)| name_of(own) == name_of(name))
-    };
+    let is_new =
+        |(name, value): &(&str, &str)| text::kind(value) != Some(Of::Null) && !known.contains(&name_of(name));
     let new = members(patch).filter(is_new);
     let new = new.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(patched(None, value, depth + 1))));
     let mut out = String::new();

@@ -38,7 +38,7 @@ use crate::ranking::Signed;
 use crate::room::Asking;
 use crate::rounding::Rounding;
 use crate::row_numbers::OfRows;
-use crate::text_function::{Changed, Strict};
+use crate::text_function::{Changed, Searching, Strict};
 use crate::time_difference::Difference;
 use crate::time_part::OfYear;
 use crate::time_zone::{CastWithin, InZone, Shift};
@@ -91,6 +91,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Operand>(),
         Entry::registered::<Overlaps>(),
         Entry::registered::<Overload>(),
+        Entry::registered::<Searching>(),
         Entry::registered::<Sorted>(),
         Entry::registered::<Strict>(),
         Entry::registered::<UuidOfNow>(),
