@@ -152,7 +152,10 @@ fn wanted_name(expr: &Expr, relations: &[String], by_text: bool) -> Option<Strin
             let is_field = relation.map_or(parts.len() > 1, |place| parts.len() > place + 2);
             parts.last().filter(|_| is_field).map(|field| field.value.clone())
         }
-        Expr::Nested(inner) if is_column(inner) => wanted_name(inner, relations, by_text),
+        // A column that is cast keeps its name, as in PostgreSQL.
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } if is_column(inner) => {
+            wanted_name(inner, relations, by_text)
+        }
         _ if by_text => Some(expr.to_string()).filter(|name| name != CALLED_SO),
         _ => None,
     }
@@ -226,6 +229,7 @@ mod tests {
                 "WITH x (m) AS (SELECT max(a) FROM t) SELECT * FROM x",
             ),
             ("SELECT * FROM (SELECT (a), count(*) FROM t)", "SELECT * FROM (SELECT (a), count(*) FROM t)"),
+            ("SELECT a FROM (SELECT a::DATE FROM t)", "SELECT a FROM (SELECT a::DATE FROM t)"),
             ("SELECT 1 + 1, (SELECT 2)", "SELECT 1 + 1, (SELECT 2)"),
         ] {
             assert_eq!(named(sql), expected, "{sql}");
