@@ -1,7 +1,6 @@
 //! The tables of a benchmark, over the nodes of a cluster.
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::data_type;
 use crate::statement::new_columns;
 use arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
@@ -14,6 +13,7 @@ use hypostyle_placement::catalog::{Catalog, Change};
 use hypostyle_placement::partition::FRAGMENTS_MAX;
 use hypostyle_sql::build;
 use hypostyle_sql::cluster::{ClusterStatement, Distribution};
+use hypostyle_sql::type_tree::type_of;
 use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableEntry};
 use hypostyle_tpch::Table;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -148,14 +148,10 @@ fn definition(table: &Table, node: &Node) -> Result<ClusterStatement> {
     let columns = new_columns(&table.schema)?.into_iter().map(|column| {
         let not_null = ColumnOptionDef { name: None, option: ColumnOption::NotNull };
         let options = if column.nullable { Vec::new() } else { vec![not_null] };
-        Ok(ColumnDef {
-            name: build::name(&column.name),
-            data_type: data_type(&column.logical_type)?,
-            options,
-        })
+        ColumnDef { name: build::name(&column.name), data_type: type_of(&column.logical_type), options }
     });
     let name = ObjectName::from(vec![build::name(SCHEMA_MAIN), build::name(table.name)]);
-    let create = CreateTableBuilder::new(name).columns(columns.collect::<Result<_>>()?).build();
+    let create = CreateTableBuilder::new(name).columns(columns.collect()).build();
     let nodes = node.known_catalog()?.active_nodes().len().clamp(1, FRAGMENTS_MAX as usize) as u32;
     let distribution = match table.partition_key() {
         None => Distribution::Replicated,
