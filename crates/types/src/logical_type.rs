@@ -437,7 +437,10 @@ mod tests {
     #[test]
     fn maps_are_found_within_others() {
         let map = examples().pop().unwrap();
-        assert_eq!(examples().into_iter().filter(LogicalType::has_map).collect::<Vec<_>>(), [map.clone()]);
+        assert_eq!(
+            examples().into_iter().filter(LogicalType::has_map).collect::<Vec<_>>(),
+            std::slice::from_ref(&map)
+        );
         let list = LogicalType::List { element: Box::new(map) };
         let fields = vec![StructField { name: "a".into(), logical_type: list }];
         assert!(LogicalType::Struct { fields }.has_map());
