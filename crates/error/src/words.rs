@@ -621,8 +621,8 @@ mod tests {
 
     #[test]
     fn kernels_say_what_is_expected_of_them() {
-        let wide = Decimal128Array::from(vec![12345]).validate_decimal_precision(2).unwrap_err();
-        let told = from_datafusion(wide.into());
+        let wide = Decimal128Array::from(vec![12345]).with_precision_and_scale(38, 0).unwrap();
+        let told = from_datafusion(wide.validate_decimal_precision(2).unwrap_err().into());
         assert_eq!(told.sqlstate(), "22003");
         assert!(told.message().ends_with("is too large for a DECIMAL of 2 digits"), "{told}");
         let (most, one) = (Int32Array::from(vec![i32::MAX]), Int32Array::from(vec![1]));

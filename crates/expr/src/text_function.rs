@@ -13,7 +13,6 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::functions::unicode::strpos;
 use datafusion::logical_expr::expr::{Cast, ScalarFunction};
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Like, Operator, ScalarFunctionArgs, ScalarUDF,
@@ -153,16 +152,9 @@ pub(crate) struct Searching {
     inner: Arc<ScalarUDF>,
 }
 
-/// Plans `position(a IN b)` with this function.
-#[derive(Debug)]
-pub struct InText;
-
-impl ExprPlanner for InText {
-    fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
-        let function = ScalarUDF::from(Searching { inner: strpos() });
-        let call = ScalarFunction::new_udf(Arc::new(function), args);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
-    }
+/// Returns `strpos` as it is registered.
+pub(crate) fn searching() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(Searching { inner: strpos() }))
 }
 
 impl ScalarUDFImpl for Searching {

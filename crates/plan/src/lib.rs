@@ -17,6 +17,7 @@ pub mod eager_aggregates;
 mod empty_unions;
 pub mod expansion;
 pub mod filters;
+pub mod function_tables;
 pub mod group_keys;
 mod hidden_keys;
 pub mod join_condition;

@@ -123,9 +123,9 @@ fn name_items(select: &mut Select, by_text: bool) {
     let relations: Vec<String> = relations_of(from.iter()).into_iter().filter_map(called).collect();
     for item in projection {
         if let SelectItem::UnnamedExpr(expr) = item
-            && let Some(name) = wanted_name(expr, &relations, by_text)
+            && let Some(alias) = wanted_name(expr, &relations, by_text)
         {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
         }
     }
 }
@@ -144,28 +144,35 @@ fn called(relation: &TableFactor) -> Option<String> {
 }
 
 /// Returns the name that a column is given, unless its own is known.
-fn wanted_name(expr: &Expr, relations: &[String], by_text: bool) -> Option<String> {
+fn wanted_name(expr: &Expr, relations: &[String], by_text: bool) -> Option<Ident> {
+    let quoted = |name: String| Ident::with_quote('"', name);
     match expr {
         Expr::Identifier(_) => None,
         Expr::CompoundIdentifier(parts) => {
             let relation = parts.iter().take(3).position(|part| relations.contains(&fold(part)));
             let is_field = relation.map_or(parts.len() > 1, |place| parts.len() > place + 2);
-            parts.last().filter(|_| is_field).map(|field| field.value.clone())
+            parts.last().filter(|_| is_field).map(|field| quoted(field.value.clone()))
         }
+        Expr::Nested(inner) if is_column(inner) => wanted_name(inner, relations, by_text),
         // A column that is cast keeps its name, as in PostgreSQL.
-        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } if is_column(inner) => {
-            wanted_name(inner, relations, by_text)
-        }
-        _ if by_text => Some(expr.to_string()).filter(|name| name != CALLED_SO),
+        Expr::Cast { expr: inner, .. } if by_text && let Some(name) = last_name(inner) => Some(name.clone()),
+        _ if by_text => Some(expr.to_string()).filter(|name| name != CALLED_SO).map(quoted),
         _ => None,
     }
 }
 
 /// Says whether it is the name of a column, or of a field, in any parentheses.
 fn is_column(expr: &Expr) -> bool {
+    last_name(expr).is_some()
+}
+
+/// Returns the name of a column, or of a field, without what stands before it.
+fn last_name(expr: &Expr) -> Option<&Ident> {
     match expr {
-        Expr::Nested(inner) => is_column(inner),
-        other => matches!(other, Expr::Identifier(_) | Expr::CompoundIdentifier(_)),
+        Expr::Nested(inner) => last_name(inner),
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
     }
 }
 
@@ -229,7 +236,7 @@ mod tests {
                 "WITH x (m) AS (SELECT max(a) FROM t) SELECT * FROM x",
             ),
             ("SELECT * FROM (SELECT (a), count(*) FROM t)", "SELECT * FROM (SELECT (a), count(*) FROM t)"),
-            ("SELECT a FROM (SELECT a::DATE FROM t)", "SELECT a FROM (SELECT a::DATE FROM t)"),
+            ("SELECT a FROM (SELECT t.a::DATE FROM t)", "SELECT a FROM (SELECT t.a::DATE AS a FROM t)"),
             ("SELECT 1 + 1, (SELECT 2)", "SELECT 1 + 1, (SELECT 2)"),
         ] {
             assert_eq!(named(sql), expected, "{sql}");

@@ -25,14 +25,13 @@ use hypostyle_expr::json_operators::Operators;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::registry::register_all;
 use hypostyle_expr::setting::Setting;
-use hypostyle_expr::text_function::InText;
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{interval, text_operand, truth};
 use hypostyle_foreign::ForeignConnections;
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_plan::json_alias::Unaliased;
-use hypostyle_plan::{common_table, rules, union_structures};
+use hypostyle_plan::{common_table, function_tables, rules, union_structures};
 use hypostyle_types::{Identity, Result};
 use std::sync::Arc;
 
@@ -134,12 +133,7 @@ pub(super) fn context(
         .with_catalog_list(Arc::new(Databases::new(scope.clone())))
         .with_runtime_env(engine.environment())
         // These come before those of DataFusion, which compute the types of operands.
-        .with_expr_planners(vec![
-            Arc::new(Chains),
-            Arc::new(Unaliased),
-            Arc::new(Operators),
-            Arc::new(InText),
-        ])
+        .with_expr_planners(vec![Arc::new(Chains), Arc::new(Unaliased), Arc::new(Operators)])
         .with_default_features()
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
@@ -153,6 +147,7 @@ pub(super) fn context(
     let mut context = SessionContext::new_with_state(state);
     hypostyle_files::register(&context)?;
     context.register_relation_planner(Arc::new(union_structures::InFrom)).map_err(from_datafusion)?;
+    context.register_relation_planner(Arc::new(function_tables::NamedByCall)).map_err(from_datafusion)?;
     hypostyle_catalog::pg_catalog::register(&context, scope, settings);
     // The others look at the types of operands.
     context.register_expr_planner(Arc::new(text_operand::TextOperands)).map_err(from_datafusion)?;
