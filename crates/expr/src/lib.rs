@@ -45,6 +45,7 @@ mod room;
 pub mod rounding;
 mod row_numbers;
 pub mod said;
+mod searching;
 pub mod set_operation;
 pub mod setting;
 pub mod shifted_sums;

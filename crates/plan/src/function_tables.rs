@@ -1,6 +1,7 @@
-//! Names for what functions in FROM give. DataFusion calls all results of a function `f()`, and takes two plans
-//! that scan tables of one name for the same: of `SELECT (SELECT count(*) FROM read_csv('a.csv')), (SELECT
-//! count(*) FROM read_csv('b.csv'))` it computed the first subquery alone. Here they are called by the call.
+//! Names for what functions in FROM give. DataFusion calls all results of a function `f()`, and takes two
+//! plans that scan tables of one name for the same: of `SELECT (SELECT count(*) FROM read_csv('a.csv')),
+//! (SELECT count(*) FROM read_csv('b.csv'))` it computed the first subquery alone. Here they are called by
+//! the call.
 
 use datafusion::common::TableReference;
 use datafusion::error::Result;
@@ -8,10 +9,11 @@ use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::sqlparser::ast::{Ident, TableFactor};
+use datafusion::sql::sqlparser::ast::{Ident, TableAlias, TableFactor};
+use hypostyle_sql::build;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// The name of no partition. A call that has it comes here for the second time, and is left to the planner.
+/// The alias of no call. One that has it comes here for the second time, and is left to the planner.
 const MARK: &str = "named by its call";
 
 /// Calls with longer texts have a part of them, and a number, in the name.
@@ -27,16 +29,17 @@ impl RelationPlanner for NamedByCall {
         mut relation: TableFactor,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<RelationPlanning> {
-        let TableFactor::Table { args: Some(_), alias, partitions, .. } = &mut relation else {
+        let Some(alias) = alias_of(&mut relation) else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        if partitions.iter().any(|partition| partition.value == MARK) {
+        let alias = alias.take();
+        if alias.as_ref().is_some_and(|alias| alias.name.value == MARK) {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
-        let alias = alias.take();
-        let name = name_of(&relation.to_string());
-        if let TableFactor::Table { partitions, .. } = &mut relation {
-            partitions.push(Ident::new(MARK));
+        let call = relation.to_string();
+        let name = name_of(call.strip_prefix("LATERAL ").unwrap_or(&call));
+        if let Some(marked) = alias_of(&mut relation) {
+            *marked = Some(build::called(Ident::new(MARK), Vec::new()));
         }
         let plan = match context.plan(relation)? {
             LogicalPlan::TableScan(scan) => {
@@ -45,6 +48,14 @@ impl RelationPlanner for NamedByCall {
             other => other,
         };
         Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+    }
+}
+
+/// Returns the alias of a call, if it is one.
+fn alias_of(relation: &mut TableFactor) -> Option<&mut Option<TableAlias>> {
+    match relation {
+        TableFactor::Table { args: Some(_), alias, .. } | TableFactor::Function { alias, .. } => Some(alias),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //! BLOB, `to_date` by a pattern.
 
 use crate::builtin::described;
-use crate::text_function::searching;
+use crate::searching::searching;
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
@@ -61,7 +61,7 @@ pub(crate) fn substring() -> Option<Arc<ScalarUDF>> {
 pub(crate) fn position() -> Option<Arc<ScalarUDF>> {
     static POSITION: LazyLock<Option<Arc<ScalarUDF>>> = LazyLock::new(|| {
         let of_blob = described(PLACE_IN_BLOB)?;
-        Some(Arc::new(ScalarUDF::from(Chosen::new(searching(), of_blob, is_blob))))
+        Some(Arc::new(ScalarUDF::from(Chosen::new(Arc::new(searching()), of_blob, is_blob))))
     });
     POSITION.clone()
 }

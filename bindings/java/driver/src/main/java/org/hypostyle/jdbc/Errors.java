@@ -113,6 +113,11 @@ final class Errors {
         return new SQLTimeoutException(message, cause.getSQLState(), INTERRUPTED, cause);
     }
 
+    static SQLTimeoutException busy() {
+        return new SQLTimeoutException("the connection was busy for longer than the statement's timeout", "57014",
+                INTERRUPTED);
+    }
+
     static SQLRecoverableException aborted(Throwable cause) {
         return new SQLRecoverableException("the network timeout has passed: the connection is closed", "08006",
                 CONNECTION, cause);

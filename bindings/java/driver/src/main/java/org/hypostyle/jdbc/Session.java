@@ -34,9 +34,9 @@ final class Session {
         T run(long handle) throws SQLException;
     }
 
-    /** Runs calls of the library, which the watch may end; it may be null. */
+    /** Runs calls of the library, which the watch may end, also while another thread has the lock; it may be null. */
     <T> T call(Watch watch, Call<T> work) throws SQLException {
-        lock.lock();
+        take(watch);
         try {
             long connection = handle.get();
             if (connection == 0 || isAborted) {
@@ -56,6 +56,24 @@ final class Session {
             throw watch == null ? error : watch.explain(error);
         } finally {
             lock.unlock();
+        }
+    }
+
+    /** Takes the lock, before the watch's time is over. */
+    private void take(Watch watch) throws SQLException {
+        if (watch == null || !watch.hasTimeout()) {
+            lock.lock();
+            return;
+        }
+        try {
+            while (!lock.tryLock(IMPATIENCE_MILLIS, TimeUnit.MILLISECONDS)) {
+                if (watch.hasExpired()) {
+                    throw Errors.busy();
+                }
+            }
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+            lock.lock();
         }
     }
 

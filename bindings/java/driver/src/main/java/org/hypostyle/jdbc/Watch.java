@@ -15,6 +15,7 @@ final class Watch {
     private static final ScheduledThreadPoolExecutor TIMER = timer();
 
     private final Session session;
+    private final boolean hasTimeout;
     private ScheduledFuture<?> timer;
     private boolean isCalling;
     private boolean isOver;
@@ -22,7 +23,8 @@ final class Watch {
 
     Watch(Session session, long timeoutMillis) {
         this.session = session;
-        if (timeoutMillis > 0) {
+        hasTimeout = timeoutMillis > 0;
+        if (hasTimeout) {
             timer = TIMER.schedule(this::expire, timeoutMillis, TimeUnit.MILLISECONDS);
         }
     }
@@ -57,6 +59,11 @@ final class Watch {
             isTimeout = true;
             interrupt();
         }
+    }
+
+    /** Tells whether there is a time after which the execution has taken too long. */
+    boolean hasTimeout() {
+        return hasTimeout;
     }
 
     /** Tells whether the execution has taken too long. */
