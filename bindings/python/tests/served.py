@@ -151,7 +151,7 @@ class Served:
         return (Path("/proc") / str(self.process.pid) / "status").read_text()
 
     def metric(self, name: str) -> int:
-        return int(re.search(rf"(?m)^hypostyle_{name} (\d+)$", self.get("/metrics")[1])[1])
+        return int(re.search(rf"(?m)^hypostyle_{re.escape(name)} (\d+)$", self.get("/metrics")[1])[1])
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

@@ -510,7 +510,7 @@ def test_metrics_count_what_is_done(tmp_path):
                 con.sql("select * from nowhere")
             with pytest.raises(hypostyle.BusyError):
                 served.connect()
-            assert served.metric("sessions") == 1
+            assert served.metric('sessions{of="client"}') == 1
             assert served.metric("connections_total") == 1
             assert served.metric("connections_refused_total") == 1
             assert served.metric("statements_total") == 2
@@ -518,7 +518,7 @@ def test_metrics_count_what_is_done(tmp_path):
             assert served.metric("rows_received_total") == 1000
             assert served.metric("rows_sent_total") == 990
             assert served.metric("bytes_sent_total") > 990
-        until(lambda: served.metric("sessions") == 0)
+        until(lambda: served.metric('sessions{of="client"}') == 0)
         assert served.get("/metrics")[1].endswith("# EOF\n")
         assert [served.get(*what)[0] for what in (("/else",), ("/metrics", "POST"))] == [404, 405]
 
@@ -535,7 +535,7 @@ def test_one_client_too_many_is_told_so(tmp_path, psycopg):
             with pytest.raises(psycopg.OperationalError, match="all 2 places"):
                 psycopg.connect(postgres(served))
             assert first.sql("select 1 as x").fetchone() == (1,)
-        until(lambda: served.metric("sessions") == 0)
+        until(lambda: served.metric('sessions{of="client"}') == 0)
         with served.connect() as con:
             assert con.sql("select 1 as x").fetchone() == (1,)
 
@@ -590,7 +590,7 @@ def test_an_idle_session_is_ended_and_its_transaction_with_it(tmp_path, psycopg)
         con.execute("create table t as select 1 as x")
         con.execute("begin")
         con.execute("delete from t")
-        until(lambda: served.metric("sessions") == 0)
+        until(lambda: served.metric('sessions{of="client"}') == 0)
         for idle in (con, local):
             with pytest.raises(hypostyle.ClosedError, match=r"idle for 0\.3 s") as error:
                 idle.sql("select 1 as x")
