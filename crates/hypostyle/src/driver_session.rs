@@ -109,8 +109,11 @@ impl DriverSession {
     /// itself with autocommit.
     ///
     /// # Errors
-    /// Those of the step and of beginning or ending its transaction.
+    /// Those of the step and of beginning or ending its transaction; `InvalidInput` (HY010) from within
+    /// [`RunningCalls::asking`] for this session.
     pub fn step<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        // A server's connection would already wait when it is asked for its transaction.
+        self.calls.check_not_asking()?;
         if self.connection.is_in_transaction() {
             return work();
         }
