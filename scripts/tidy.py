@@ -81,6 +81,7 @@ FORBIDDEN = {
     "hypostyle-expr": ("hypostyle-storage", "hypostyle-plan", "hypostyle-engine", "rustls"),
     "hypostyle-exec": ("hypostyle-plan", "hypostyle-catalog", "hypostyle-engine", "rustls"),
     "hypostyle-plan": ("hypostyle-storage", "hypostyle-exec", "hypostyle-engine", "rustls"),
+    "hypostyle-bind": ("hypostyle-storage", "hypostyle-exec", "hypostyle-engine", "rustls"),
     "hypostyle-files": (
         "hypostyle-storage",
         "hypostyle-plan",

@@ -21,14 +21,13 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use hypostyle_bind::{bind_expression, bind_statement};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_files::{reader_of, table_from_path};
-use hypostyle_plan::planning::plan_statement;
-use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData, TableEntry};
 use hypostyle_types::{Error, ErrorKind};
@@ -219,7 +218,7 @@ async fn relation(
     let of_view =
         |error: hypostyle_types::Error| external(error.nowhere().context(format!("view \"{}\"", name.name)));
     let statement = parse_stored(&view.sql).map_err(of_view)?;
-    let plan = Box::pin(async move { plan_statement(&state, statement).await })
+    let plan = Box::pin(async move { bind_statement(&state, statement).await })
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
@@ -374,7 +373,7 @@ fn defaults(
     for column in &data.entry().columns {
         if let Some(sql) = default_of(database, snapshot.catalog(), data.entry(), column) {
             let state = scope.state()?;
-            defaults.insert(column.name.clone(), planned(&state, &sql, &DFSchema::empty())?);
+            defaults.insert(column.name.clone(), bind_expression(&state, &sql, &DFSchema::empty())?);
         }
     }
     Ok(defaults)

@@ -4,7 +4,7 @@
 //! Parts are equal when nothing of them differs: where filters or columns were pushed into one of them
 //! and not into the other, each computes its own.
 
-use crate::common_table::read_often_if_it_fits;
+use crate::computed_once::read_often_if_it_fits;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source_as_provider;

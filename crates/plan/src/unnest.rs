@@ -9,7 +9,7 @@
 //! Whether DataFusion can make a join of a subquery is known by its shape (`subquery_shape`), so that
 //! its good plans stay and none is tried in vain.
 
-use crate::common_table::{computed_apart, is_computed_once};
+use crate::computed_once::{computed_apart, is_computed_once};
 use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};

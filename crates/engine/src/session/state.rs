@@ -7,6 +7,10 @@ use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
+use hypostyle_bind::expression::json_alias::Unaliased;
+use hypostyle_bind::from::function_tables;
+use hypostyle_bind::group::group_keys::PrimaryKeys;
+use hypostyle_bind::set_operation::union_structures;
 use hypostyle_catalog::databases::Databases;
 use hypostyle_catalog::measures::measures;
 use hypostyle_catalog::pg_catalog::settings::Settings;
@@ -28,10 +32,8 @@ use hypostyle_expr::setting::Setting;
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{interval, text_operand, truth};
 use hypostyle_foreign::ForeignConnections;
-use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::join_order::JoinOrder;
-use hypostyle_plan::json_alias::Unaliased;
-use hypostyle_plan::{common_table, function_tables, rules, union_structures};
+use hypostyle_plan::{computed_once, rules};
 use hypostyle_types::{Identity, Result};
 use std::sync::Arc;
 
@@ -138,7 +140,7 @@ pub(super) fn context(
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
         .with_type_planner(Arc::new(TypeNames))
-        .with_query_planner(Arc::new(common_table::Planner {
+        .with_query_planner(Arc::new(computed_once::Planner {
             is_same: is_same_table,
             others: vec![Arc::new(Gathers)],
         }))

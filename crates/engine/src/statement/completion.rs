@@ -12,13 +12,13 @@ use datafusion::logical_expr::{EmptyRelation, ExprSchemable, LogicalPlan, Projec
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
+use hypostyle_bind::bind_expression;
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::Sequences;
 use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
-use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ColumnEntry, NewColumn, TableEntry, convert};
@@ -316,7 +316,7 @@ impl Session {
         state.config_mut().options_mut().execution.time_zone = Some(time_zone.into());
         let compile = || {
             let schema = Arc::new(schema.clone().to_dfschema()?);
-            let expr = planned(&state, sql, &schema)?.cast_to(data_type, &schema)?;
+            let expr = bind_expression(&state, sql, &schema)?.cast_to(data_type, &schema)?;
             let input = EmptyRelation { produce_one_row: false, schema: schema.clone() };
             let plan = Projection::try_new(vec![expr], Arc::new(LogicalPlan::EmptyRelation(input)))?;
             let options = state.config_options();

@@ -13,11 +13,11 @@ use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, Ident,
     ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
 };
+use hypostyle_bind::select::declared::is_declared;
 use hypostyle_catalog::pg_catalog::PG_CATALOG;
 use hypostyle_catalog::pg_catalog::standard::INFORMATION_SCHEMA;
 use hypostyle_catalog::scope::Name;
 use hypostyle_expr::types::logical_type;
-use hypostyle_plan::declared::is_declared;
 use hypostyle_sql::build;
 use hypostyle_sql::collation::is_by_code_point;
 use hypostyle_sql::identifier::{fold, last_of, parts_of};

@@ -9,9 +9,9 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ToDFSchema};
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArguments, Ident, Value};
+use hypostyle_bind::bind_expression;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::engine_type;
-use hypostyle_plan::planning::planned;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::printable;
@@ -111,7 +111,7 @@ impl Session {
         if visit(sql, is_query) {
             return wrong(ErrorKind::Unsupported, "a subquery, but can read its own row only", "0A000");
         }
-        let expr = planned(&self.context.state(), sql, schema).map_err(from_datafusion)?;
+        let expr = bind_expression(&self.context.state(), sql, schema).map_err(from_datafusion)?;
         let found = |is: fn(&Expr) -> bool| expr.exists(|expr| Ok(is(expr))).unwrap_or_default();
         if found(|expr| matches!(expr, Expr::AggregateFunction(_) | Expr::GroupingSet(_))) {
             return wrong(ErrorKind::Syntax, "an aggregate, but can read its own row only", "42803");

@@ -9,7 +9,6 @@ use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
 use crate::statement::planned_parameters::needs_values;
-use crate::statement::query::in_own_forms;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
@@ -20,13 +19,13 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Insert, LimitClause, ObjectName, OutputClause, Query, SelectItem, SetExpr, Statement,
     TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value,
 };
+use hypostyle_bind::{bind_statement, in_own_forms};
 use hypostyle_catalog::kept::KeptPlan;
 use hypostyle_catalog::origin::origins;
 use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
-use hypostyle_plan::planning::plan_statement;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::insert_clauses::is_by_name;
 use hypostyle_sql::walk::{expressions, expressions_mut};
@@ -193,7 +192,7 @@ impl Session {
         let snapshot = self.scope.current_database()?.snapshot;
         let may_be_small = self.may_be_small(&statement);
         let planned = async move {
-            plan_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
+            bind_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
         };
         if may_be_small { self.wait_here(planned) } else { self.wait_apart(planned) }
     }

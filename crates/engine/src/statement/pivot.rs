@@ -7,7 +7,7 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement, Value};
-use hypostyle_plan::surroundings::first_select;
+use hypostyle_bind::scope::first_select;
 use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_sql::names::told_name;
 use hypostyle_sql::parse::explained;

@@ -32,6 +32,11 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
+use hypostyle_bind::expression::logical_types::said_again;
+use hypostyle_bind::order::order_keys;
+use hypostyle_bind::select::named_columns;
+use hypostyle_bind::values::nullable_values::with_nullable_values;
+use hypostyle_bind::{bind_statement, in_own_forms};
 use hypostyle_catalog::databases::{Databases, check_populated};
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
@@ -43,14 +48,6 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
 use hypostyle_expr::said::in_plans;
 use hypostyle_expr::walk::any_node;
-use hypostyle_plan::join_condition::project_conditions;
-use hypostyle_plan::logical_types::said_again;
-use hypostyle_plan::nullable_values::with_nullable_values;
-use hypostyle_plan::planning::plan_statement;
-use hypostyle_plan::quantified::without_quantifiers;
-use hypostyle_plan::scalar_subquery::with_nullable_scalars;
-use hypostyle_plan::values_subquery::project_subqueries;
-use hypostyle_plan::{named_columns, order_keys};
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
@@ -621,7 +618,7 @@ impl Planning {
                 (written, optimized, None)
             }
             wanted => {
-                let plan = plan_statement(&state, statement).await;
+                let plan = bind_statement(&state, statement).await;
                 let plan = plan.map_err(|error| planning_error(error, &snapshot))?;
                 let keep = match wanted {
                     Lookup::Wanted(key) => Some((*key, plan.clone())),
@@ -657,12 +654,6 @@ fn says_more(values: &ParamValues) -> bool {
         ParamValues::List(values) => values.iter().any(|value| value.metadata.is_some()),
         ParamValues::Map(values) => values.values().any(|value| value.metadata.is_some()),
     }
-}
-
-/// Returns a plan in the forms that the engine's own rules give it before it is optimized.
-pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
-    let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
-    project_subqueries(plan).and_then(project_conditions)
 }
 
 fn parts(table: &TableReference) -> Vec<String> {

@@ -1,6 +1,5 @@
-//! Common table expressions whose rows are computed once, wherever and however often a query reads
-//! them. These are the ones that would have other rows each time, because of random() or nextval(),
-//! and those that are AS MATERIALIZED. DataFusion replaces each reference by the query.
+//! Parts of plans whose rows are computed once, wherever and however often a plan reads them: the nodes of
+//! logical plans that say so, and the operator that they become.
 
 use crate::common_subplan::{self, SameTable};
 use crate::unnest::is_dependent;
@@ -8,7 +7,6 @@ use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchemaRef;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
@@ -16,7 +14,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{
-    Expr, Extension, LogicalPlan, SubqueryAlias, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+    Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
@@ -25,100 +23,15 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{CteAsMaterialized, Query, Visitor};
 use futures::future::{self, BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
-use hypostyle_expr::walk::{any_node, has_expression};
-use hypostyle_sql::identifier::fold;
-use hypostyle_sql::walk::walk;
 use hypostyle_sync::Mutex;
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
-
-/// Returns the common table expressions of a statement, each with whether it is AS MATERIALIZED.
-pub fn table_expressions(statement: &DfStatement) -> Vec<(String, bool)> {
-    let mut found = TableExpressions(Vec::new());
-    let _done = match statement {
-        DfStatement::Statement(statement) => walk(statement, &mut found),
-        DfStatement::Explain(explain) => return table_expressions(&explain.statement),
-        _ => return Vec::new(),
-    };
-    found.0
-}
-
-struct TableExpressions(Vec<(String, bool)>);
-
-impl Visitor for TableExpressions {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        let expressions = query.with.iter().flat_map(|with| &with.cte_tables);
-        self.0.extend(expressions.map(|expression| {
-            let is_materialized = matches!(expression.materialized, Some(CteAsMaterialized::Materialized));
-            (fold(&expression.alias.name), is_materialized)
-        }));
-        ControlFlow::Continue(())
-    }
-}
-
-/// Returns the plan in which those of the expressions are computed once that have to be.
-///
-/// # Errors
-/// Those of DataFusion.
-pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Result<LogicalPlan> {
-    // The references of a plan are compared with each other only where it matters: the parts of one that
-    // reads much are many, and large.
-    let is_volatile =
-        |plan: &LogicalPlan| any_node(plan, |node| has_expression(node, Expr::is_volatile_node));
-    if !expressions.iter().any(|(_, is_materialized)| *is_materialized)
-        && (expressions.is_empty() || !is_volatile(&plan))
-    {
-        return Ok(plan);
-    }
-    let mut references: Vec<SubqueryAlias> = Vec::new();
-    if !expressions.is_empty() {
-        plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::SubqueryAlias(alias) = node
-                && expressions.iter().any(|(name, _)| name == alias.alias.table())
-            {
-                references.push(alias.clone());
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-    }
-    let mut shared: Vec<(SubqueryAlias, Arc<Rows>)> = Vec::new();
-    while let Some(alias) = references.pop() {
-        let is_materialized =
-            expressions.iter().any(|(name, materialized)| *materialized && name == alias.alias.table());
-        let is_known = shared.iter().any(|(known, _)| *known == alias);
-        if !is_known && (is_materialized || is_volatile(&alias.input) && references.contains(&alias)) {
-            shared.push((alias, Arc::default()));
-        }
-    }
-    let steps = steps_of(&plan);
-    shared.retain(|(alias, _)| !reads_step(&alias.input, &steps));
-    if shared.is_empty() {
-        return Ok(plan);
-    }
-    plan.transform_down_with_subqueries(|node| {
-        let LogicalPlan::SubqueryAlias(alias) = &node else { return Ok(Transformed::no(node)) };
-        let Some((_, rows)) = shared.iter().find(|(known, _)| known == alias) else {
-            return Ok(Transformed::no(node));
-        };
-        let (input, rows) = (alias.input.as_ref().clone(), rows.clone());
-        let node = Arc::new(Shared { input, rows, is_needed: true });
-        let input = Arc::new(LogicalPlan::Extension(Extension { node }));
-        let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
-        Ok(Transformed::yes(LogicalPlan::SubqueryAlias(alias)))
-    })
-    .data()
-}
 
 /// Returns a part of a plan that is read more than once, and has the same rows each time.
 pub fn read_often(plan: LogicalPlan) -> LogicalPlan {
@@ -149,25 +62,6 @@ pub fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<Logical
 pub fn is_computed_once(node: &LogicalPlan) -> bool {
     let LogicalPlan::Extension(extension) = node else { return false };
     extension.node.as_any().is::<Shared>() || extension.node.as_any().is::<Apart>()
-}
-
-/// Returns the names of the recursive queries in a plan.
-fn steps_of(plan: &LogicalPlan) -> Vec<String> {
-    let mut names = Vec::new();
-    let _never_fails = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::RecursiveQuery(query) = node {
-            names.push(query.name.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    names
-}
-
-/// Says whether a plan within a recursive query reads its last step, and so has other rows in each.
-pub(crate) fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
-    let own = steps_of(plan);
-    let is_step = |name: &str| steps.iter().any(|step| step == name) && !own.iter().any(|own| own == name);
-    any_node(plan, |node| matches!(node, LogicalPlan::TableScan(scan) if is_step(scan.table_name.table())))
 }
 
 /// All rows of a plan, and the memory that they take.

@@ -1,7 +1,6 @@
-//! A SELECT within its surrounding queries. The columns of its inputs can be found by planning a
-//! query of its own.
+//! What the steps have in common: the scope of a statement, and a SELECT within its surrounding queries.
+//! The columns of its inputs can be found by binding a query of its own.
 
-use crate::planning::{Wanted, plan_grouped, plan_wanted, plan_written_out};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
@@ -15,6 +14,86 @@ use futures::future::BoxFuture;
 use hypostyle_sql::build;
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
+
+/// What a plan is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// It runs.
+    Rows,
+    /// Only the names of its columns are asked for. What is rewritten in a whole plan, and checked there,
+    /// is left out: it takes the more time the more a plan reads, for each query that is asked.
+    Names,
+}
+
+/// Which steps remain for a query that is bound to be asked for its columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Remaining {
+    All,
+    /// Nothing in it is to be asked for its columns any more.
+    AfterNames,
+    /// All but the keys of GROUP BY, which have been completed around it and before it.
+    AllButKeys,
+}
+
+/// Binds a query that a step asks: the steps within which it is one.
+pub type Binder =
+    for<'a> fn(&'a SessionState, DfStatement, Remaining, Wanted) -> BoxFuture<'a, Result<LogicalPlan>>;
+
+/// Where a statement is bound: the session's catalogs, functions and settings, and how a query of its own is
+/// bound that a step has to ask for its columns.
+#[derive(Clone, Copy)]
+pub struct Scope<'a> {
+    pub state: &'a SessionState,
+    binder: Binder,
+}
+
+// The futures of the binder are of a type that does not say of what they are made: that would contain itself
+// in several ways, and the compiler would follow each of them wherever a future has to be `Send`.
+impl<'a> Scope<'a> {
+    pub fn new(state: &'a SessionState, binder: Binder) -> Self {
+        Self { state, binder }
+    }
+
+    /// Returns the same scope with another state.
+    pub fn with_state<'b>(&self, state: &'b SessionState) -> Scope<'b> {
+        Scope { state, binder: self.binder }
+    }
+
+    /// Returns the columns of a query, whose names are those of its result.
+    ///
+    /// # Errors
+    /// Those of binding it.
+    pub async fn schema_of(self, query: Query) -> Result<DFSchemaRef> {
+        let plan = (self.binder)(self.state, statement_of(query), Remaining::All, Wanted::Names).await?;
+        Ok(plan.schema().clone())
+    }
+
+    /// Returns the plan of a query, where the keys of the GROUP BYs around and before it have been completed.
+    ///
+    /// # Errors
+    /// Those of binding it.
+    pub async fn plan_of(self, query: Query) -> Result<LogicalPlan> {
+        (self.binder)(self.state, statement_of(query), Remaining::AllButKeys, Wanted::Rows).await
+    }
+
+    /// Returns the columns of a query in which only its own SELECT is left to be written out.
+    ///
+    /// # Errors
+    /// Those of binding it.
+    pub async fn schema_as_it_is(self, query: Query) -> Result<DFSchemaRef> {
+        let plan =
+            (self.binder)(self.state, statement_of(query), Remaining::AfterNames, Wanted::Names).await?;
+        Ok(plan.schema().clone())
+    }
+
+    /// Returns the plan of such a query.
+    ///
+    /// # Errors
+    /// Those of binding it.
+    pub async fn plan_as_it_is(self, query: Query) -> Result<LogicalPlan> {
+        (self.binder)(self.state, statement_of(query), Remaining::AfterNames, Wanted::Rows).await
+    }
+}
 
 /// The definitions around a SELECT: those by WITH of the queries around, and how many of them have been
 /// passed, which may be named.
@@ -111,48 +190,6 @@ fn first<B>(
     of_query: impl FnMut(&Query, &Context) -> Option<B>,
 ) -> Option<B> {
     walk(statement, &mut Around { context: Context::default(), of_select, of_query }).break_value()
-}
-
-// These are planned while a statement is planned. Their futures are of a type that does not say of what they
-// are made: that would contain itself in several ways, and the compiler would follow each of them wherever a
-// future has to be `Send`.
-
-/// Returns the columns of a query, whose names are those of its result.
-///
-/// # Errors
-/// Those of planning it.
-pub fn schema_of(state: &SessionState, query: Query) -> BoxFuture<'_, Result<DFSchemaRef>> {
-    Box::pin(async move {
-        let plan = plan_wanted(state, statement_of(query), Wanted::Names).await?;
-        Ok(plan.schema().clone())
-    })
-}
-
-/// The plan of a query, where the keys of the GROUP BYs around and before it have been completed.
-///
-/// # Errors
-/// Those of planning it.
-pub fn plan_of(state: &SessionState, query: Query) -> BoxFuture<'_, Result<LogicalPlan>> {
-    Box::pin(plan_grouped(state, statement_of(query), Wanted::Rows))
-}
-
-/// The columns of a query in which only its own SELECT is left to be written out.
-///
-/// # Errors
-/// Those of planning it.
-pub fn schema_as_it_is(state: &SessionState, query: Query) -> BoxFuture<'_, Result<DFSchemaRef>> {
-    Box::pin(async move {
-        let plan = plan_written_out(state, statement_of(query), Wanted::Names).await?;
-        Ok(plan.schema().clone())
-    })
-}
-
-/// The plan of such a query.
-///
-/// # Errors
-/// Those of planning it.
-pub fn plan_as_it_is(state: &SessionState, query: Query) -> BoxFuture<'_, Result<LogicalPlan>> {
-    Box::pin(plan_written_out(state, statement_of(query), Wanted::Rows))
 }
 
 fn statement_of(query: Query) -> DfStatement {

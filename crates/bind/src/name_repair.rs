@@ -3,8 +3,9 @@
 //! SELECT has given, columns that the keys of GROUP BY decide, those that an alias does not name, and
 //! relations, whose rows are meant.
 
-use crate::surroundings::{first_select, schema_of};
-use crate::{alias_columns, group_keys, outer_aggregates, whole_rows};
+use crate::from::{alias_columns, whole_rows};
+use crate::group::{group_keys, outer_aggregates};
+use crate::scope::{Scope, first_select};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
@@ -64,35 +65,35 @@ impl Repair {
     }
 
     /// Returns the statement in another form, which may be planned where this one was refused.
-    pub async fn mended(&mut self, state: &SessionState, error: &DataFusionError) -> Option<DfStatement> {
+    pub async fn mended(&mut self, scope: Scope<'_>, error: &DataFusionError) -> Option<DfStatement> {
         self.tries += 1;
         let statement = inner_of(&mut self.statement).filter(|_| self.tries <= TRIES)?;
         let changed = match culprit(error) {
             Some(Culprit::Unknown(unknown)) => {
-                mend(state, statement, &unknown) || whole_rows::write(state, statement, &unknown).await
+                mend(scope.state, statement, &unknown) || whole_rows::write(scope, statement, &unknown).await
             }
             // The statement tells which of these it may be.
-            Some(Culprit::Ambiguous) => tell_once(&mut self.is_apart, state, statement).await,
+            Some(Culprit::Ambiguous) => tell_once(&mut self.is_apart, scope, statement).await,
             None if may_be_of_names(error) => {
-                alias_columns::complete(state, statement).await
-                    || tell_once(&mut self.is_apart, state, statement).await
+                alias_columns::complete(scope, statement).await
+                    || tell_once(&mut self.is_apart, scope, statement).await
             }
             None => false,
         };
         if changed {
             // What names mean now may be decided by keys.
-            self.complete_groups(state).await;
+            self.complete_groups(scope).await;
         }
         changed.then(|| self.statement.clone())
     }
 
     /// Completes the keys of each GROUP BY beside which others than these are named, as the statement is
     /// written.
-    pub async fn complete_groups(&mut self, state: &SessionState) {
+    pub async fn complete_groups(&mut self, scope: Scope<'_>) {
         if let Some(statement) = inner_of(&mut self.statement)
-            && group_keys::is_needed(state, statement)
+            && group_keys::is_needed(scope.state, statement)
         {
-            group_keys::complete(state, statement).await;
+            group_keys::complete(scope, statement).await;
         }
     }
 
@@ -108,10 +109,10 @@ impl Repair {
 
     /// The statement with all the keys in GROUP BY that those in it decide, also for what only subqueries
     /// name.
-    pub async fn grouped(&mut self, state: &SessionState) -> Option<DfStatement> {
+    pub async fn grouped(&mut self, scope: Scope<'_>) -> Option<DfStatement> {
         let statement = inner_of(&mut self.statement).filter(|_| !self.is_grouped)?;
         self.is_grouped = true;
-        group_keys::complete(state, statement).await.then(|| self.statement.clone())
+        group_keys::complete(scope, statement).await.then(|| self.statement.clone())
     }
 }
 
@@ -167,13 +168,13 @@ pub fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
 }
 
 /// Tells columns of one name apart, unless that has been done; whether there are any.
-async fn tell_once(is_apart: &mut bool, state: &SessionState, statement: &mut Statement) -> bool {
+async fn tell_once(is_apart: &mut bool, scope: Scope<'_>, statement: &mut Statement) -> bool {
     !std::mem::replace(is_apart, true)
-        && (tell_apart(state, statement).await || beside_lists::name_around(statement))
+        && (tell_apart(scope, statement).await || beside_lists::name_around(statement))
 }
 
 /// Gives columns of one SELECT that have the same name names of their own.
-async fn tell_apart(state: &SessionState, statement: &mut Statement) -> bool {
+async fn tell_apart(scope: Scope<'_>, statement: &mut Statement) -> bool {
     let (mut done, mut changed) = (0, false);
     loop {
         let mut number = 0;
@@ -190,7 +191,7 @@ async fn tell_apart(state: &SessionState, statement: &mut Statement) -> bool {
         let mut columns = Vec::with_capacity(queries.len());
         for query in queries {
             columns.push(match query {
-                Some(query) => schema_of(state, query).await.ok(),
+                Some(query) => scope.schema_of(query).await.ok(),
                 None => None,
             });
         }

@@ -3,8 +3,6 @@
 //! a projection of one side. A subquery that depends on both sides becomes a condition of pairs of
 //! rows, by whose numbers the sides are joined.
 
-use crate::common_table::read_often;
-use crate::unnest::references;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::error::{DataFusionError, Result};
@@ -12,6 +10,8 @@ use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder, Subquery, lit};
 use hypostyle_expr::walk::{any_node, contains};
+use hypostyle_plan::computed_once::read_often;
+use hypostyle_plan::unnest::references;
 use std::sync::Arc;
 
 /// Returns the plan with joins whose conditions have no such subqueries.

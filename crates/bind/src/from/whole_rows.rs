@@ -3,10 +3,9 @@
 //! column its value (PostgreSQL, DuckDB). In a row that an outer join adds, it is NULL, as in PostgreSQL;
 //! so it is in one whose columns are all NULL, which cannot be told from that.
 
-use crate::join_constraint::constraint_mut;
-use crate::surroundings::{first_select, schema_of};
+use crate::from::join_constraint::constraint_mut;
+use crate::scope::{Scope, first_select};
 use datafusion::common::DFSchema;
-use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
     SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
@@ -24,7 +23,7 @@ use std::ops::ControlFlow;
 
 /// Writes the row in the place of a name that is no column's, in the innermost SELECT that has a relation
 /// of that name and names it; whether there is one.
-pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Unknown) -> bool {
+pub async fn write(scope: Scope<'_>, statement: &mut Statement, unknown: &Unknown) -> bool {
     if unknown.table.is_some() {
         return false;
     }
@@ -48,7 +47,7 @@ pub async fn write(state: &SessionState, statement: &mut Statement, unknown: &Un
         if matches!(statement, Statement::Query(asking) if **asking == query) {
             continue;
         }
-        if let Ok(columns) = schema_of(state, query).await
+        if let Ok(columns) = scope.schema_of(query).await
             && let Some(row) = relation.row(&columns, may_be_added)
         {
             let _done = walk_mut(statement, &mut Rows { number, name, row });

@@ -4,9 +4,8 @@
 //! too, and it has no plan for EXISTS. Such keys are computed beside the items, where a name means a column
 //! first, and are left out of the result.
 
-use crate::surroundings::{first_query, schema_as_it_is};
+use crate::scope::{Scope, first_query};
 use datafusion::common::DFSchema;
-use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByExpr, OrderByKind,
@@ -22,10 +21,10 @@ use hypostyle_sql::walk::{expressions, walk, walk_mut};
 use std::ops::ControlFlow;
 
 /// Writes such keys so that their names mean columns.
-pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
+pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) {
     let statement = match statement {
         DfStatement::Statement(statement) => statement,
-        DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
+        DfStatement::Explain(explain) => return Box::pin(rewrite(scope, &mut explain.statement)).await,
         _ => return,
     };
     if !is_needed(statement) {
@@ -47,7 +46,8 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
         done = number;
         // What is asked may be no query by itself: it may use a recursive query or outer columns.
         let are_columns = is_certain
-            || schema_as_it_is(state, asked)
+            || scope
+                .schema_as_it_is(asked)
                 .await
                 .is_ok_and(|columns| names.iter().any(|name| has(&columns, name)));
         if are_columns {

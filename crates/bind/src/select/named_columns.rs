@@ -2,15 +2,14 @@
 //! USING merges, ORDER BY ALL, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, the columns that
 //! REPLACE replaces and RENAME renames, and those that ORDER BY of a set operation may name.
 
-use crate::join_constraint::constraint;
+use crate::from::join_constraint::constraint;
 use crate::name_repair::written_out;
-use crate::surroundings::{Context, first_query, first_select, plan_as_it_is, schema_as_it_is, schema_of};
+use crate::scope::{Context, Scope, first_query, first_select};
 use arrow::array::StringArray;
 use arrow::compute::{ilike, regexp_is_match_scalar};
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchemaRef, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -42,18 +41,18 @@ const ASKED_MAX: usize = 32;
 /// # Errors
 /// Those of planning what is asked for its columns; `UnknownName` for a column that is not there, also
 /// for one in ORDER BY of a set operation that is none of the result's.
-pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
+pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()> {
     let statement = match statement {
         DfStatement::Statement(statement) => statement.as_mut(),
-        DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
+        DfStatement::Explain(explain) => return Box::pin(rewrite(scope, &mut explain.statement)).await,
         _ => return Ok(()),
     };
     if !is_needed(statement) {
         return Ok(());
     }
-    write_columns(state, statement).await?;
-    write_orders(state, statement).await?;
-    check_set_orders(state, statement).await
+    write_columns(scope, statement).await?;
+    write_orders(scope, statement).await?;
+    check_set_orders(scope, statement).await
 }
 
 /// Says whether a statement says something of columns that are not named: another one is planned
@@ -101,7 +100,7 @@ type Asked = Vec<(usize, Vec<(Query, Vec<Merging>)>, Option<Condition>)>;
 type Condition = (Ident, Expr);
 
 /// Items for whose columns the tables are asked.
-async fn write_columns(state: &SessionState, statement: &mut Statement) -> Result<()> {
+async fn write_columns(scope: Scope<'_>, statement: &mut Statement) -> Result<()> {
     let _done = walk_mut(statement, &mut Structures);
     let mut done = 0;
     for _ in 0..ASKED_MAX {
@@ -118,7 +117,7 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
             let mut of_item = Vec::with_capacity(queries.len());
             let wanted = queries.len();
             for (query, merged) in queries {
-                match schema_as_it_is(state, query).await {
+                match scope.schema_as_it_is(query).await {
                     Ok(schema) => of_item.push((schema, merged)),
                     Err(_) => break,
                 }
@@ -135,7 +134,7 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
         let mut chosen = Vec::with_capacity(conditions.len());
         for (place, condition) in conditions {
             let of_item = columns.iter().find(|(of, _)| *of == place).map(|(_, of_item)| of_item.as_slice());
-            chosen.push((place, chosen_by(state, &condition, &names_of(of_item.unwrap_or_default())).await?));
+            chosen.push((place, chosen_by(scope, &condition, &names_of(of_item.unwrap_or_default())).await?));
         }
         let mut items = Items { number, columns, chosen };
         if let ControlFlow::Break(Some(error)) = walk_mut(statement, &mut items) {
@@ -297,7 +296,7 @@ fn names_of(columns: &[Told]) -> Vec<&String> {
 /// # Errors
 /// Those of planning it; `InvalidInput` (42804) for one that is no condition, and `Unsupported` for one that
 /// depends on more than the name.
-async fn chosen_by(state: &SessionState, condition: &Condition, names: &[&String]) -> Result<Vec<String>> {
+async fn chosen_by(scope: Scope<'_>, condition: &Condition, names: &[&String]) -> Result<Vec<String>> {
     if names.is_empty() {
         return Ok(Vec::new());
     }
@@ -314,7 +313,7 @@ async fn chosen_by(state: &SessionState, condition: &Condition, names: &[&String
     };
     let item = |(place, name): (usize, &&String)| build::item_named(of_name(name), &format!("c{place}"));
     let query = build::select(names.iter().enumerate().map(item).collect(), Vec::new());
-    let plan = state.optimize(&plan_as_it_is(state, query).await?)?;
+    let plan = scope.state.optimize(&scope.plan_as_it_is(query).await?)?;
     let depends = || {
         let message =
             "COLUMNS(…) of a condition that depends on more than the names of columns is not supported";
@@ -783,7 +782,7 @@ fn too_many(what: &str) -> DataFusionError {
 }
 
 /// Rewrites ORDER BY ALL of columns that are not named.
-async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result<()> {
+async fn write_orders(scope: Scope<'_>, statement: &mut Statement) -> Result<()> {
     for _ in 0..ASKED_MAX {
         let found = first_query(statement, |query, context| {
             orders_by_all(query)?;
@@ -792,7 +791,7 @@ async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result
             Some(context.defined(all))
         });
         let Some(all) = found else { return Ok(()) };
-        let count = schema_of(state, all).await?.fields().len();
+        let count = scope.schema_of(all).await?.fields().len();
         let _done = walk_mut(statement, &mut Ordering(count));
     }
     Err(too_many("ORDER BY ALL"))
@@ -800,7 +799,7 @@ async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result
 
 /// Looks whether ORDER BY of set operations names columns of their results. The planner would add others
 /// to those sides that have them, and panics where only some do.
-async fn check_set_orders(state: &SessionState, statement: &Statement) -> Result<()> {
+async fn check_set_orders(scope: Scope<'_>, statement: &Statement) -> Result<()> {
     let mut done = 0;
     for _ in 0..ASKED_MAX {
         let mut number = 0;
@@ -815,7 +814,7 @@ async fn check_set_orders(state: &SessionState, statement: &Statement) -> Result
         let Some((number, query, all)) = found else { return Ok(()) };
         done = number;
         // A query that is none by itself, because it uses outer columns, is left to the planner.
-        if let Ok(schema) = schema_as_it_is(state, all).await {
+        if let Ok(schema) = scope.schema_as_it_is(all).await {
             let names: Vec<String> =
                 schema.fields().iter().map(|field| told_name(field.name()).to_string()).collect();
             check_keys(&query, &names).map_err(external)?;

@@ -3,13 +3,13 @@
 //! their own subqueries. Other dependent items within a join would be taken for a part of a
 //! subquery around both.
 
-use crate::unnest::{references, references_beside};
 use datafusion::common::Spans;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Join, LogicalPlan, Subquery};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{TableFactor, Visitor};
+use hypostyle_plan::unnest::{references, references_beside};
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 use std::sync::Arc;

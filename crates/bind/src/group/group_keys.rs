@@ -3,8 +3,8 @@
 //! GROUP BY, which is where they are put here. In rows that an outer join adds, the key and the
 //! columns are all NULL.
 
-use crate::outer_aggregates::is_same_column;
-use crate::surroundings::{Context, first_select, plan_of};
+use crate::group::outer_aggregates::is_same_column;
+use crate::scope::{Context, Scope, first_select};
 use datafusion::common::Column;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -29,9 +29,9 @@ use std::ops::ControlFlow;
 
 /// Adds the columns to GROUP BY that its keys decide and that are named elsewhere; whether there
 /// are any.
-pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
+pub async fn complete(scope: Scope<'_>, statement: &mut Statement) -> bool {
     let (mut done, mut changed) = (0, false);
-    let Some(keys) = state.config().get_extension::<PrimaryKeys>() else { return false };
+    let Some(keys) = scope.state.config().get_extension::<PrimaryKeys>() else { return false };
     loop {
         let mut number = 0;
         let found = first_select(statement, |select, context| {
@@ -42,11 +42,12 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
         done = number;
         let mut tables = Vec::with_capacity(asked.len());
         for Asked { called, renamed, query } in asked {
-            if let Ok(plan) = plan_of(state, query).await {
+            if let Ok(plan) = scope.plan_of(query).await {
                 tables.extend(Keyed::of(called, &renamed, &plan, &keys));
             }
         }
-        let mut completing = Completing { state, number, tables, orders: Vec::new(), changed: false };
+        let mut completing =
+            Completing { state: scope.state, number, tables, orders: Vec::new(), changed: false };
         let _done = walk_mut(statement, &mut completing);
         changed |= completing.changed;
     }

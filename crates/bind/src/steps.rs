@@ -1,19 +1,30 @@
-//! Plans a statement: turns its syntax into a logical plan.
+//! The steps from a statement's tree to its logical plan, in their order. The crate's documentation names
+//! them.
 
-use crate::common_table::{computed_once, table_expressions};
-use crate::lateral::{self, has_lateral};
-use crate::missing_tables::first_missing;
+use crate::expression::{aliased_calls, logical_types};
+use crate::from::join_condition::project_conditions;
+use crate::from::lateral::{self, has_lateral};
+use crate::from::missing_tables::first_missing;
+use crate::from::{captured_names, natural_join};
+use crate::group::group_keys;
 use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
-use crate::{
-    aliased_calls, captured_names, expansion, group_keys, hidden_keys, levels, logical_types, multiset,
-    named_columns, natural_join, order_keys, percent_limit, repeated_tables, wide_select,
-};
+use crate::order::{hidden_keys, order_keys, percent_limit};
+use crate::scope::{Remaining, Scope, Wanted};
+use crate::select::{named_columns, wide_select};
+use crate::set_operation::multiset;
+use crate::subquery::levels;
+use crate::subquery::quantified::without_quantifiers;
+use crate::subquery::scalar_subquery::with_nullable_scalars;
+use crate::values::values_subquery::project_subqueries;
+use crate::with::common_table::{computed_once, table_expressions};
+use crate::with::{expansion, repeated_tables};
 use datafusion::common::DFSchema;
-use datafusion::error::DataFusionError;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::ExprWithAlias;
+use futures::future::BoxFuture;
 use hypostyle_error::missing_table::of_missing_table;
 use hypostyle_error::{
     external, is_about_the_text, may_be_of_names, unresolved_table, with_nearest_function,
@@ -23,96 +34,87 @@ use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
 use hypostyle_sql::{derived_names, join_using};
 
-/// What a plan is wanted for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Wanted {
-    /// It runs.
-    Rows,
-    /// Only the names of its columns are asked for. What is rewritten in a whole plan, and checked there,
-    /// is left out: it takes the more time the more a plan reads, for each query that is asked.
-    Names,
+/// Returns the logical plan of a statement: the names and types in it are those of the session's catalogs and
+/// functions. One that is refused for its names is planned again in forms that mean the same.
+///
+/// # Errors
+/// Those of the steps, and of DataFusion's planner.
+pub async fn bind_statement(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
+    bind_wanted(Scope::new(state, binder), statement, Wanted::Rows).await
 }
 
-/// Returns the plan of a statement. One that is refused for its names is planned again in forms
-/// that mean the same.
-pub async fn plan_statement(
+/// Binds a query that a step asks for its columns.
+fn binder(
     state: &SessionState,
     statement: DfStatement,
-) -> datafusion::error::Result<LogicalPlan> {
-    plan_wanted(state, statement, Wanted::Rows).await
+    remaining: Remaining,
+    wanted: Wanted,
+) -> BoxFuture<'_, Result<LogicalPlan>> {
+    let scope = Scope::new(state, binder);
+    match remaining {
+        Remaining::All => Box::pin(bind_wanted(scope, statement, wanted)),
+        Remaining::AfterNames => Box::pin(bind_written_out(scope, statement, wanted)),
+        Remaining::AllButKeys => Box::pin(bind_grouped(scope, statement, wanted)),
+    }
 }
 
 /// Returns the plan of a statement for what it is wanted for.
-pub async fn plan_wanted(
-    state: &SessionState,
-    mut statement: DfStatement,
-    wanted: Wanted,
-) -> datafusion::error::Result<LogicalPlan> {
-    write_names_out(state, &mut statement).await?;
-    plan_written_out(state, statement, wanted).await
+async fn bind_wanted(scope: Scope<'_>, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
+    write_names_out(scope, &mut statement).await?;
+    bind_written_out(scope, statement, wanted).await
 }
 
 /// Names columns as they are written, writes what is to be asked for its columns, and gives relations names
 /// that tell them from columns.
-async fn write_names_out(state: &SessionState, statement: &mut DfStatement) -> datafusion::error::Result<()> {
+async fn write_names_out(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()> {
     if let Some(statement) = explained(statement) {
         derived_names::rewrite(statement);
     }
-    natural_join::rewrite(state, statement).await?;
-    named_columns::rewrite(state, statement).await?;
-    captured_names::rewrite(state, statement).await;
-    order_keys::rewrite(state, statement).await;
+    natural_join::rewrite(scope, statement).await?;
+    named_columns::rewrite(scope, statement).await?;
+    captured_names::rewrite(scope.state, statement).await;
+    order_keys::rewrite(scope, statement).await;
     Ok(())
 }
 
 /// Returns the plan of a statement in which nothing is to be asked for its columns any more.
-pub async fn plan_written_out(
-    state: &SessionState,
-    statement: DfStatement,
-    wanted: Wanted,
-) -> datafusion::error::Result<LogicalPlan> {
+async fn bind_written_out(scope: Scope<'_>, statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
     let mut repair = Repair::of(statement);
-    repair.complete_groups(state).await;
-    plan_repaired(state, repair, wanted).await
+    repair.complete_groups(scope).await;
+    bind_repaired(scope, repair, wanted).await
 }
 
 /// Returns the plan of a query in which each GROUP BY has all keys that it needs.
-pub async fn plan_grouped(
-    state: &SessionState,
-    mut statement: DfStatement,
-    wanted: Wanted,
-) -> datafusion::error::Result<LogicalPlan> {
-    write_names_out(state, &mut statement).await?;
-    plan_repaired(state, Repair::of_grouped(statement), wanted).await
+async fn bind_grouped(scope: Scope<'_>, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
+    write_names_out(scope, &mut statement).await?;
+    bind_repaired(scope, Repair::of_grouped(statement), wanted).await
 }
 
-async fn plan_repaired(
-    state: &SessionState,
-    mut repair: Repair,
-    wanted: Wanted,
-) -> datafusion::error::Result<LogicalPlan> {
-    let mut plan = plan_moved(state, &repair, wanted).await;
+async fn bind_repaired(scope: Scope<'_>, mut repair: Repair, wanted: Wanted) -> Result<LogicalPlan> {
+    let state = scope.state;
+    let mut plan = bind_moved(state, &repair, wanted).await;
     if plan.as_ref().is_err_and(is_about_the_text) && may_repair(state) {
         let state = repairing(state);
-        plan = plan_once(&state, repair.statement(), wanted).await;
+        let scope = scope.with_state(&state);
+        plan = bind_once(&state, repair.statement(), wanted).await;
         while let Err(error) = &plan
-            && let Some(mended) = repair.mended(&state, error).await
+            && let Some(mended) = repair.mended(scope, error).await
         {
-            plan = plan_once(&state, mended, wanted).await;
+            plan = bind_once(&state, mended, wanted).await;
         }
         // A key that an item of SELECT has for its name is a column all the same, if there is one.
         if plan.is_err()
-            && let Some(grouped) = repair.grouped(&state).await
-            && let Ok(completed) = plan_once(&state, grouped, wanted).await
+            && let Some(grouped) = repair.grouped(scope).await
+            && let Ok(completed) = bind_once(&state, grouped, wanted).await
         {
             plan = Ok(completed);
         }
     }
     if wanted == Wanted::Rows {
         if plan.as_ref().is_ok_and(group_keys::is_incomplete)
-            && let Some(grouped) = repair.grouped(state).await
+            && let Some(grouped) = repair.grouped(scope).await
         {
-            plan = plan_once(state, grouped, wanted).await;
+            plan = bind_once(state, grouped, wanted).await;
         }
         plan = plan.and_then(group_keys::check);
     }
@@ -142,26 +144,18 @@ async fn with_missing_table(
 
 /// Returns the plan of a statement with those aggregates in its subqueries computed around them that are of
 /// the query around.
-async fn plan_moved(
-    state: &SessionState,
-    repair: &Repair,
-    wanted: Wanted,
-) -> datafusion::error::Result<LogicalPlan> {
+async fn bind_moved(state: &SessionState, repair: &Repair, wanted: Wanted) -> Result<LogicalPlan> {
     if let Some(moved) = repair.over_groups(state)
-        && let Ok(plan) = plan_once(state, moved, wanted).await
+        && let Ok(plan) = bind_once(state, moved, wanted).await
     {
         return Ok(plan);
     }
     // It also tells what is wrong.
-    plan_once(state, repair.statement(), wanted).await
+    bind_once(state, repair.statement(), wanted).await
 }
 
 /// Returns the plan of a statement as it is, in which casts may stand beside what they cast.
-async fn plan_once(
-    state: &SessionState,
-    mut statement: DfStatement,
-    wanted: Wanted,
-) -> datafusion::error::Result<LogicalPlan> {
+async fn bind_once(state: &SessionState, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
     if let Some(statement) = explained(&mut statement) {
         aliased_calls::rewrite_in(statement, state);
         join_using::write_chains_out(statement).map_err(external)?;
@@ -191,7 +185,7 @@ async fn plan_once(
 }
 
 /// Returns DataFusion's plan of a statement, whose lists may be wide.
-async fn to_plan(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
+async fn to_plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
     if let Some(marked) = wide_select::marked(&statement)
         && let Ok(plan) = state.statement_to_plan(marked).await.and_then(wide_select::unmarked)
     {
@@ -215,11 +209,21 @@ fn functions(state: &SessionState) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// Those of the parser and the planner.
-pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
+pub fn bind_expression(state: &SessionState, sql: &str, schema: &DFSchema) -> Result<Expr> {
     let mut expr = parse_as_written(sql).map_err(external)?;
     aliased_calls::rewrite_in(&mut expr, state);
     let expr = state
         .create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
         .map_err(|error| with_nearest_function(error, functions(state)))?;
     logical_types::said_in_expression(expr, schema)
+}
+
+/// Returns the plan of a query, in which parameters have their values, in the forms that optimizing expects:
+/// without quantified comparisons, and with subqueries only where they are evaluated.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn in_own_forms(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
+    project_subqueries(plan).and_then(project_conditions)
 }

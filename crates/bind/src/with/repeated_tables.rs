@@ -2,12 +2,13 @@
 //! with all that it reads, so that a chain of them doubles with every level: a plan that would become
 //! too large has each of them computed once instead.
 
-use crate::common_table::{computed_apart, reads_step};
-use crate::multiset;
+use crate::set_operation::multiset;
+use crate::with::common_table::reads_step;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, SubqueryAlias};
+use hypostyle_plan::computed_once::computed_apart;
 use std::collections::HashMap;
 use std::sync::Arc;
 

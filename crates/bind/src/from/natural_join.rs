@@ -2,10 +2,9 @@
 //! order of the left one. The planner finds these columns. It would join by them itself, but would
 //! then find their names ambiguous.
 
-use crate::join_constraint::constraint_mut;
-use crate::surroundings::{first_select, schema_of};
+use crate::from::join_constraint::constraint_mut;
+use crate::scope::{Scope, first_select};
 use datafusion::error::Result;
-use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor,
@@ -22,17 +21,17 @@ use std::ops::ControlFlow;
 /// # Errors
 /// A column that both sides have and one of them twice; those of planning a side; those of
 /// [`join_using::rewrite`].
-pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
+pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()> {
     let statement = match statement {
         DfStatement::Statement(statement) => statement,
-        DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
+        DfStatement::Explain(explain) => return Box::pin(rewrite(scope, &mut explain.statement)).await,
         _ => return Ok(()),
     };
     if walk(statement, &mut Any).is_continue() {
         return Ok(());
     }
     while let Some(sides) = first_sides(statement) {
-        let (left, right) = match (columns(state, sides.left).await, columns(state, sides.right).await) {
+        let (left, right) = match (columns(scope, sides.left).await, columns(scope, sides.right).await) {
             (Ok(left), Ok(right)) => (left, right),
             // A side may be no query by itself: it may use a recursive query or outer columns. The
             // planner knows its columns.
@@ -61,8 +60,8 @@ fn named(column: &str) -> ObjectName {
 }
 
 /// Returns the names of a query's columns.
-async fn columns(state: &SessionState, query: Query) -> Result<Vec<String>> {
-    let schema = schema_of(state, query).await?;
+async fn columns(scope: Scope<'_>, query: Query) -> Result<Vec<String>> {
+    let schema = scope.schema_of(query).await?;
     Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
 }
 

@@ -1,13 +1,13 @@
 //! VALUES with subqueries, which DataFusion does not evaluate there: they move to a projection over
 //! the other values.
 
-use crate::unnest::has_subquery;
 use datafusion::common::ScalarValue;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Values, lit};
 use hypostyle_expr::walk::any_node;
+use hypostyle_plan::unnest::has_subquery;
 
 /// Returns the plan with projections in the place of VALUES that have subqueries.
 pub fn project_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -1,8 +1,7 @@
 //! Aliases that name fewer columns than there are, as in `FROM t AS r (p, q)`: the others keep their
 //! names, as in PostgreSQL. DataFusion wants a name for each.
 
-use crate::surroundings::{Context, first_query, first_select, schema_of};
-use datafusion::execution::context::SessionState;
+use crate::scope::{Context, Scope, first_query, first_select};
 use datafusion::sql::sqlparser::ast::{
     Ident, Query, Select, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
     VisitorMut,
@@ -14,9 +13,9 @@ use std::ops::ControlFlow;
 
 /// Names all columns of the tables and of the queries of WITH that have names for some; whether
 /// there are any.
-pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
-    let of_queries = complete_each(state, statement, queries_of_with, Names::of_with).await;
-    let of_tables = complete_each(state, statement, queries_of_tables, Names::of_tables).await;
+pub async fn complete(scope: Scope<'_>, statement: &mut Statement) -> bool {
+    let of_queries = complete_each(scope, statement, queries_of_with, Names::of_with).await;
+    let of_tables = complete_each(scope, statement, queries_of_tables, Names::of_tables).await;
     of_queries || of_tables
 }
 
@@ -24,7 +23,7 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
 type Asked = Vec<Option<Query>>;
 
 async fn complete_each(
-    state: &SessionState,
+    scope: Scope<'_>,
     statement: &mut Statement,
     first_asked: fn(&Statement, usize) -> Option<(usize, Asked)>,
     of: fn(usize, Vec<Vec<Ident>>) -> Names,
@@ -35,7 +34,7 @@ async fn complete_each(
         let mut names = Vec::with_capacity(asked.len());
         for query in asked {
             let schema = match query {
-                Some(query) => schema_of(state, query).await.ok(),
+                Some(query) => scope.schema_of(query).await.ok(),
                 None => None,
             };
             let name = |name: &String| Ident::with_quote('"', name);

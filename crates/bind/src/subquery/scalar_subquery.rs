@@ -2,12 +2,12 @@
 //! NULL, DataFusion assumes the same of the value, and folds `IS NULL` and coalesce of it. What is
 //! computed may turn out never to be NULL when it is simplified.
 
-use crate::unnest::single_value;
 use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Subquery};
 use hypostyle_expr::walk::{any_node, has_expression, map_expressions};
+use hypostyle_plan::unnest::single_value;
 use std::sync::Arc;
 
 /// Returns the plan with scalar subqueries whose values may be NULL unless there always is a row.
