@@ -33,6 +33,8 @@
 //! | tables of WITH are computed once | `with::common_table` | |
 //! | keys of GROUP BY that the plan needs are completed, and it is checked | `group::group_keys` | yes |
 //!
+//! One walk tells which statements ask at all ([`asks_for_columns`]).
+//!
 //! If the planner refuses a statement, and its error is about the text, `name_repair` writes the name that
 //! was refused in another way, and the steps from the aggregates of the query around on are taken again.
 //!
@@ -46,6 +48,7 @@
 
 #![forbid(unsafe_code)]
 
+mod asking;
 pub mod expression;
 pub mod from;
 pub mod group;
@@ -59,4 +62,5 @@ pub mod subquery;
 pub mod values;
 pub mod with;
 
+pub use asking::asks_for_columns;
 pub use steps::{bind_expression, bind_statement, in_own_forms};

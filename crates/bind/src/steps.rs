@@ -1,6 +1,7 @@
 //! The steps from a statement's tree to its logical plan, in their order. The crate's documentation names
 //! them.
 
+use crate::asking::asks_for_columns;
 use crate::expression::{aliased_calls, logical_types};
 use crate::from::join_condition::project_conditions;
 use crate::from::lateral::{self, has_lateral};
@@ -70,10 +71,16 @@ async fn write_names_out(scope: Scope<'_>, statement: &mut DfStatement) -> Resul
     if let Some(statement) = explained(statement) {
         derived_names::rewrite(statement);
     }
-    natural_join::rewrite(scope, statement).await?;
-    named_columns::rewrite(scope, statement).await?;
-    captured_names::rewrite(scope.state, statement).await;
-    order_keys::rewrite(scope, statement).await;
+    let asks = explained(statement).is_some_and(|statement| asks_for_columns(statement));
+    if asks {
+        natural_join::rewrite(scope, statement).await?;
+        named_columns::rewrite(scope, statement).await?;
+    }
+    // What a relation is called decides what a key names.
+    let are_renamed = captured_names::rewrite(scope.state, statement).await;
+    if asks || are_renamed {
+        order_keys::rewrite(scope, statement).await;
+    }
     Ok(())
 }
 

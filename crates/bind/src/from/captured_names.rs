@@ -20,15 +20,15 @@ use hypostyle_sql::walk::walk_mut;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-/// Gives such relations of a query other names.
-pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
+/// Gives such relations of a query other names; whether there are any.
+pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> bool {
     let statement = match statement {
         DfStatement::Statement(statement) => statement,
         DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
-        _ => return,
+        _ => return false,
     };
     if !matches!(**statement, Statement::Query(_) | Statement::Insert(_)) {
-        return;
+        return false;
     }
     let mut renamed = HashSet::new();
     for Captured { owner, name, within } in captured(statement) {
@@ -37,10 +37,11 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) {
             renamed.insert(key);
         }
     }
-    if !renamed.is_empty() {
-        let mut names = Names { renamed, ..Names::default() };
-        let _done = walk_mut(statement, &mut names);
+    if renamed.is_empty() {
+        return false;
     }
+    let _done = walk_mut(statement, &mut Names { renamed, ..Names::default() });
+    true
 }
 
 /// Looks for conditions on fields of columns that have none: such a name means a relation that is not there.

@@ -2,7 +2,7 @@
 //! order of the left one. The planner finds these columns. It would join by them itself, but would
 //! then find their names ambiguous.
 
-use crate::from::join_constraint::constraint_mut;
+use crate::from::join_constraint::{constraint, constraint_mut};
 use crate::scope::{Scope, first_select};
 use datafusion::error::Result;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -90,6 +90,21 @@ fn natural_in(tables: &mut TableWithJoins) -> Option<Natural<'_>> {
     })
 }
 
+/// Says whether a SELECT itself has one.
+pub fn is_in(select: &Select) -> bool {
+    select.from.iter().any(is_among)
+}
+
+fn is_among(tables: &TableWithJoins) -> bool {
+    let is_natural = |join: &Join| matches!(constraint(&join.join_operator), Some(JoinConstraint::Natural));
+    let mut relations =
+        std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
+    tables.joins.iter().any(is_natural)
+        || relations.any(|relation| {
+            matches!(relation, TableFactor::NestedJoin { table_with_joins, .. } if is_among(table_with_joins))
+        })
+}
+
 /// Finds out whether there is any.
 struct Any;
 
@@ -97,13 +112,7 @@ impl Visitor for Any {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-        let may_have = |tables: &TableWithJoins| {
-            !tables.joins.is_empty() || matches!(tables.relation, TableFactor::NestedJoin { .. })
-        };
-        match select.from.iter().any(may_have) && natural_of(&mut select.from.clone()).is_some() {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
+        if is_in(select) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 

@@ -1,5 +1,5 @@
 //! ORDER BY, LIMIT and OFFSET.
 
 pub(crate) mod hidden_keys;
-pub mod order_keys;
+pub(crate) mod order_keys;
 pub(crate) mod percent_limit;

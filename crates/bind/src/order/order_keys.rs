@@ -18,7 +18,9 @@ use hypostyle_sql::identifier::fold;
 use hypostyle_sql::plain::{alias_of, relations_of};
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::{expressions, walk, walk_mut};
+use std::iter::Peekable;
 use std::ops::ControlFlow;
+use std::vec::IntoIter;
 
 /// Writes such keys so that their names mean columns.
 pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) {
@@ -31,35 +33,78 @@ pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) {
         return;
     }
     let _done = walk_mut(statement, &mut Repeated);
-    let mut done = 0;
-    loop {
-        let mut number = 0;
-        let found = first_query(statement, |query, context| {
-            number += 1;
-            // DISTINCT would take such keys for columns of its own.
-            let shared = Shared::of(query).filter(|shared| number > done && !shared.is_distinct)?;
-            let asked = build::select_where(vec![build::every_column()], shared.select.from.clone(), None);
-            let asked = context.defined(Query { with: query.with.clone(), ..asked });
-            Some((number, shared.names, shared.is_certain, asked))
-        });
-        let Some((number, names, is_certain, asked)) = found else { return };
-        done = number;
-        // What is asked may be no query by itself: it may use a recursive query or outer columns.
-        let are_columns = is_certain
-            || scope
-                .schema_as_it_is(asked)
-                .await
-                .is_ok_and(|columns| names.iter().any(|name| has(&columns, name)));
+    let mut numbers = Vec::new();
+    for Keyed { number, asked } in keyed_queries(statement) {
+        let are_columns = match asked {
+            None => true,
+            // What is asked may be no query by itself: it may use a recursive query or outer columns.
+            Some(Asked { names, query }) => {
+                let columns = scope.schema_as_it_is(query).await;
+                columns.is_ok_and(|columns| names.iter().any(|name| has(&columns, name)))
+            }
+        };
         if are_columns {
-            let _done = walk_mut(statement, &mut Apart(number));
+            numbers.push(number);
         }
+    }
+    if !numbers.is_empty() {
+        let _done = walk_mut(statement, &mut Apart { number: 0, chosen: numbers.into_iter().peekable() });
+    }
+}
+
+/// A query that has such keys, by its number from the inside out.
+struct Keyed {
+    number: usize,
+    /// What tells whether the names are columns, unless that is certain.
+    asked: Option<Asked>,
+}
+
+/// Names in keys, and a query for the columns of the relations that may have them.
+struct Asked {
+    names: Vec<Ident>,
+    query: Query,
+}
+
+/// Returns all such queries of a statement, in their order.
+fn keyed_queries(statement: &Statement) -> Vec<Keyed> {
+    let (mut found, mut number) = (Vec::new(), 0);
+    let _all: Option<()> = first_query(statement, |query, context| {
+        number += 1;
+        // DISTINCT would take such keys for columns of its own.
+        let shared = Shared::of(query).filter(|shared| !shared.is_distinct)?;
+        let asked = (!shared.is_certain).then(|| {
+            let all = build::select_where(vec![build::every_column()], shared.select.from.clone(), None);
+            let mut all = context.defined(Query { with: query.with.clone(), ..all });
+            // The names of columns do not depend on it, and keys within are as they are written.
+            let _done = walk_mut(&mut all, &mut WithoutOrder);
+            Asked { names: shared.names, query: all }
+        });
+        found.push(Keyed { number, asked });
+        None
+    });
+    found
+}
+
+struct WithoutOrder;
+
+impl VisitorMut for WithoutOrder {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        query.order_by = None;
+        ControlFlow::Continue(())
     }
 }
 
 /// Says whether a key of a statement has a subquery, or a name that an item has, too: another query may be
-/// planned for it.
-pub fn is_needed(statement: &Statement) -> bool {
+/// bound for it.
+fn is_needed(statement: &Statement) -> bool {
     walk(statement, &mut Any).is_break()
+}
+
+/// Says the same of a query, but not of those within it.
+pub fn is_needed_by(query: &Query) -> bool {
+    Shared::of(query).is_some()
 }
 
 struct Any;
@@ -68,10 +113,7 @@ impl Visitor for Any {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        match Shared::of(query) {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+        if is_needed_by(query) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -248,19 +290,23 @@ fn repeated<'a>(items: &'a [SelectItem], key: &Expr) -> Option<&'a Ident> {
     (aliases().filter(|(_, other)| fold(other) == fold(alias)).count() == 1).then_some(alias)
 }
 
-/// Computes the keys of the query of a number, from the inside out, beside its items.
-struct Apart(usize);
+/// Computes the keys of some queries, which are told by their numbers from the inside out, beside their
+/// items.
+struct Apart {
+    number: usize,
+    /// The numbers that are left, in their order.
+    chosen: Peekable<IntoIter<usize>>,
+}
 
 impl VisitorMut for Apart {
     type Break = ();
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        self.0 -= 1;
-        if self.0 > 0 {
-            return ControlFlow::Continue(());
+        self.number += 1;
+        if self.chosen.next_if_eq(&self.number).is_some() {
+            compute_beside(query);
         }
-        compute_beside(query);
-        ControlFlow::Break(())
+        if self.chosen.peek().is_none() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -298,4 +344,47 @@ fn is_of_result(key: &Expr, items: &[SelectItem]) -> bool {
         SelectItem::UnnamedExpr(expr) => column_named(expr).is_some_and(|column| fold(column) == name),
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rewrite;
+    use crate::scope::{Remaining, Scope, Wanted};
+    use datafusion::error::Result;
+    use datafusion::execution::context::SessionState;
+    use datafusion::logical_expr::LogicalPlan;
+    use datafusion::prelude::SessionContext;
+    use datafusion::sql::parser::Statement as DfStatement;
+    use futures::executor::block_on;
+    use futures::future::BoxFuture;
+    use hypostyle_sql::parse::{Extension, parse};
+
+    fn planned(
+        state: &SessionState,
+        statement: DfStatement,
+        _: Remaining,
+        _: Wanted,
+    ) -> BoxFuture<'_, Result<LogicalPlan>> {
+        Box::pin(state.statement_to_plan(statement))
+    }
+
+    #[test]
+    fn keys_are_computed_apart_in_each_query_whose_names_mean_columns() {
+        const COLUMN: &str = "SELECT -a AS a FROM (SELECT 1 AS a) AS t ORDER BY a + 0";
+        const ITEM: &str = "SELECT -a AS b FROM (SELECT 1 AS a) AS t ORDER BY b + 0";
+        let state = SessionContext::new().state();
+        for (sql, apart) in [
+            (COLUMN.to_string(), 1),
+            (ITEM.to_string(), 0),
+            ("SELECT a AS b FROM (SELECT 1 AS a, 2 AS b) AS t ORDER BY t.b".to_string(), 1),
+            ("WITH t AS (SELECT 1 AS a ORDER BY 1) SELECT -a AS a FROM t ORDER BY a + 0".to_string(), 1),
+            (format!("SELECT * FROM ({COLUMN}) AS u, ({ITEM}) AS v, ({COLUMN}) AS w"), 2),
+            (format!("SELECT -a AS a FROM ({COLUMN} LIMIT 1) AS u ORDER BY a + 0"), 2),
+            (format!("SELECT -a AS c FROM ({COLUMN} LIMIT 1) AS u ORDER BY c + 0"), 1),
+        ] {
+            let mut statement = parse(&sql, &Extension::NONE).unwrap();
+            block_on(rewrite(Scope::new(&state, planned), &mut statement));
+            assert_eq!(statement.to_string().matches("EXCLUDE").count(), apart, "{sql}");
+        }
+    }
 }

@@ -1,5 +1,5 @@
 //! The items of SELECT: which columns they stand for, and how many there may be.
 
 pub mod declared;
-pub mod named_columns;
+pub(crate) mod named_columns;
 pub(crate) mod wide_select;

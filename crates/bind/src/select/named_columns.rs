@@ -55,10 +55,15 @@ pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()
     check_set_orders(scope, statement).await
 }
 
-/// Says whether a statement says something of columns that are not named: another one is planned
-/// for it within its planning.
-pub fn is_needed(statement: &Statement) -> bool {
+/// Says whether a statement says something of columns that are not named: another one is bound for it within
+/// its binding.
+fn is_needed(statement: &Statement) -> bool {
     walk(statement, &mut Any).is_break()
+}
+
+/// Says the same of ORDER BY of a query.
+pub fn is_needed_by(query: &Query) -> bool {
+    orders_by_all(query).is_some() || wants_names(query)
 }
 
 /// Finds out whether columns are needed at all.
@@ -68,7 +73,7 @@ impl Visitor for Any {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        match orders_by_all(query).is_some() || wants_names(query) {
+        match is_needed_by(query) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -82,7 +87,8 @@ impl Visitor for Any {
     }
 }
 
-fn is_asked(select: &Select) -> bool {
+/// Says the same of the items of a SELECT.
+pub fn is_asked(select: &Select) -> bool {
     select.projection.iter().any(|item| {
         is_merging(item, select)
             || gives_others(item)

@@ -33,10 +33,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
 use hypostyle_bind::expression::logical_types::said_again;
-use hypostyle_bind::order::order_keys;
-use hypostyle_bind::select::named_columns;
 use hypostyle_bind::values::nullable_values::with_nullable_values;
-use hypostyle_bind::{bind_statement, in_own_forms};
+use hypostyle_bind::{asks_for_columns, bind_statement, in_own_forms};
 use hypostyle_catalog::databases::{Databases, check_populated};
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
@@ -281,8 +279,7 @@ impl Session {
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
-            && !named_columns::is_needed(statement)
-            && !order_keys::is_needed(statement)
+            && !asks_for_columns(statement)
     }
 
     /// Returns a stored table by its name.
