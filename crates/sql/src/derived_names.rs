@@ -4,6 +4,7 @@
 
 use crate::identifier::fold;
 use crate::macros::expanded;
+use crate::parse::Text;
 use crate::plain::{alias_of, relations_of};
 use crate::walk::{expressions, walk_mut};
 use sqlparser::ast::{
@@ -24,8 +25,9 @@ pub fn rewrite(statement: &mut Statement) {
 }
 
 /// Names columns of a result, of a table that is made of one, and of such queries, whose expressions the
-/// passes write in another way, by what is written.
-pub fn keep_written(statement: &mut Statement) {
+/// passes write in another way, by what is written. The words tell whether there may be such queries, so that
+/// most statements are walked through only once for their names: by [`rewrite`].
+pub fn keep_written(text: &Text<'_>, statement: &mut Statement) {
     match statement {
         Statement::Query(query) => each_select(&mut query.body, name_rewritten),
         Statement::CreateTable(create) => {
@@ -33,7 +35,9 @@ pub fn keep_written(statement: &mut Statement) {
         }
         _ => {}
     }
-    let _done = walk_mut(statement, &mut Names { each: name_rewritten, keys: |_| {} });
+    if text.may_have_inner_select() {
+        let _done = walk_mut(statement, &mut Names { each: name_rewritten, keys: |_| {} });
+    }
 }
 
 struct Names {
@@ -254,6 +258,14 @@ mod tests {
         let written = statement.to_string();
         assert!(written.contains(r#" AS "d + INTERVAL '1 day'", "#), "{written}");
         assert!(written.contains(r#" AS "a COLLATE NOCASE = 'x'", d FROM t"#), "{written}");
+        for sql in [
+            "WITH x AS (SELECT d + INTERVAL '1 day' FROM t) FROM x",
+            "SELECT * FROM (SELECT d + INTERVAL '1 day' FROM t)",
+            "INSERT INTO u SELECT * FROM (SELECT d + INTERVAL '1 day' FROM t)",
+        ] {
+            let written = parse(sql, &KEEPING).unwrap().to_string();
+            assert!(written.contains(r#" AS "d + INTERVAL '1 day'" FROM t"#), "{written}");
+        }
     }
 
     #[test]

@@ -38,6 +38,17 @@ impl Text<'_> {
         self.tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
     }
 
+    /// Says whether a SELECT may be within the statement: one that it does not begin with.
+    pub fn may_have_inner_select(&self) -> bool {
+        let is_select = |word: &str| word.eq_ignore_ascii_case("SELECT");
+        let mut words = self.tokens.iter().filter_map(|token| match token {
+            Token::Word(word) => Some(word.value.as_str()),
+            _ => None,
+        });
+        let begins = words.next().is_some_and(is_select);
+        !begins || words.any(is_select)
+    }
+
     /// Says whether there may be rows of values, as in `(a, b) = (1, 2)`.
     fn may_have_rows(&self) -> bool {
         self.tokens.contains(&Token::LParen) && self.tokens.contains(&Token::Comma)
@@ -47,14 +58,14 @@ impl Text<'_> {
 /// The caller's additions to the dialect.
 pub struct Extension {
     /// Changes the statement as it is written, before all passes.
-    pub as_written: fn(&mut Statement),
+    pub as_written: fn(&Text<'_>, &mut Statement),
     /// Gives the names of system catalogs and their functions a meaning.
     pub system_names: fn(&str, &mut Statement),
 }
 
 impl Extension {
     /// Adds nothing.
-    pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {} };
+    pub const NONE: Self = Self { as_written: |_, _| {}, system_names: |_, _| {} };
 }
 
 /// A rewrite of a statement's syntax.
@@ -77,8 +88,8 @@ const PASSES: [Pass; 26] = [
         why: "the caller's additions see what is written",
         after: &[],
         concerns: |_| true,
-        run: |_, extension, statement| {
-            (extension.as_written)(statement);
+        run: |text, extension, statement| {
+            (extension.as_written)(text, statement);
             Ok(())
         },
     },
@@ -570,7 +581,8 @@ pub fn syntax(error: ParserError) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Extension, PASSES, parse_watched};
+    use super::{Extension, PASSES, Text, parse_watched};
+    use crate::tokenized::tokens_of;
     use std::collections::HashSet;
 
     #[test]
@@ -589,6 +601,24 @@ mod tests {
                 "{} has no reason, or is twice",
                 pass.name
             );
+        }
+    }
+
+    #[test]
+    fn words_tell_of_a_select_within() {
+        for (sql, may_have) in [
+            ("SELECT a FROM t WHERE b = 'SELECT'", false),
+            ("(select 1)", false),
+            ("SELECT a FROM (FROM t)", false),
+            ("SELECT a FROM (SELECT 1 AS a)", true),
+            ("SELECT 1 UNION SELECT 2", true),
+            ("WITH x AS (SELECT 1) FROM x", true),
+            ("FROM (SELECT 1)", true),
+            ("INSERT INTO t SELECT 1", true),
+            ("EXPLAIN SELECT 1", true),
+        ] {
+            let text = Text { sql, tokens: &tokens_of(sql) };
+            assert_eq!(text.may_have_inner_select(), may_have, "{sql}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 use crate::identifier::fold;
 use crate::names::{APART, first_select};
+use crate::parse::Text;
 use crate::walk::walk_mut;
 use crate::wire_rows::unnest_lists;
 use sqlparser::ast::{
@@ -22,21 +23,24 @@ const VALUES: [&str; 6] =
 
 /// Gives unnamed columns PostgreSQL's names, and has functions that give rows give them among the
 /// columns of a query, too.
-pub fn rewrite(statement: &mut Statement) {
-    name_columns(statement);
+pub fn rewrite(text: &Text<'_>, statement: &mut Statement) {
+    name_columns(text, statement);
     unnest_lists(statement);
 }
 
 /// Names the unnamed columns of a statement's query, and those of the queries in FROM and WITH
 /// wherever they are.
-fn name_columns(statement: &mut Statement) {
+fn name_columns(text: &Text<'_>, statement: &mut Statement) {
     match statement {
-        Statement::Prepare { statement, .. } => return name_columns(statement),
+        Statement::Prepare { statement, .. } => return name_columns(text, statement),
         Statement::Query(query) => Namer { apart: APART }.query(query),
         // A stored definition has names that can be written.
         Statement::CreateView(create) => KEPT.query(&mut create.query),
         Statement::CreateTable(create) => create.query.iter_mut().for_each(|query| KEPT.query(query)),
         _ => {}
+    }
+    if !text.may_have_inner_select() {
+        return;
     }
     let is_kept = matches!(statement, Statement::CreateView(_));
     let apart = if is_kept { KEPT.apart } else { APART };
