@@ -5,6 +5,8 @@ use crate::from::natural_join;
 use crate::order::order_keys;
 use crate::select::named_columns;
 use datafusion::sql::sqlparser::ast::{Query, Select, Statement, Visitor};
+use hypostyle_sql::clauses::orders_by_all;
+use hypostyle_sql::set_orders::wants_names;
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 
@@ -19,7 +21,7 @@ impl Visitor for Any {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        match named_columns::is_needed_by(query) || order_keys::is_needed_by(query) {
+        match orders_by_all(query).is_some() || wants_names(query) || order_keys::is_needed_by(query) {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -53,6 +55,7 @@ mod tests {
             "SELECT 1 WHERE EXISTS (SELECT * FROM t NATURAL LEFT JOIN u)",
             "SELECT COLUMNS('a') FROM t",
             "SELECT * FROM t ORDER BY ALL",
+            "SELECT * FROM t UNION SELECT * FROM u ORDER BY a",
             "SELECT -a AS a FROM t ORDER BY a + 1",
             "INSERT INTO u SELECT a AS b FROM t ORDER BY t.b",
         ] {

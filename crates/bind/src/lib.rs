@@ -9,7 +9,9 @@
 //! |---|---|---|
 //! | names of columns that queries in FROM and WITH do not name | `sql::derived_names` | |
 //! | NATURAL JOIN becomes USING | `from::natural_join` | yes |
-//! | what is said of columns that are not named is written out | `select::named_columns` | yes |
+//! | what SELECT says of columns that are not named is written out | `select::named_columns` | yes |
+//! | ORDER BY ALL of such columns | `order::order_by_all` | yes |
+//! | keys of set operations that no column of the result has are refused | `set_operation::key_names` | yes |
 //! | relations get names that tell them from columns | `from::captured_names` | yes |
 //! | keys of ORDER BY are computed beside the items | `order::order_keys` | yes |
 //! | keys of GROUP BY that others decide are completed | `group::group_keys` | yes |
@@ -36,7 +38,7 @@
 //! One walk tells which statements ask at all ([`asks_for_columns`]).
 //!
 //! If the planner refuses a statement, and its error is about the text, `name_repair` writes the name that
-//! was refused in another way, and the steps from the aggregates of the query around on are taken again.
+//! was refused in another way, and the steps from the calls by another name on are taken again.
 //!
 //! When parameters have their values, [`in_own_forms`] takes the steps that look at these, too:
 //! `subquery::quantified`, `subquery::scalar_subquery`, `values::values_subquery` and

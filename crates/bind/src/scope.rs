@@ -15,6 +15,10 @@ use hypostyle_sql::build;
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 
+/// The largest number of queries of a statement that a step asks for their columns, where each of them may be
+/// within the next.
+pub const ASKED_MAX: usize = 32;
+
 /// What a plan is wanted for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
@@ -35,7 +39,7 @@ pub enum Remaining {
     AllButKeys,
 }
 
-/// Binds a query that a step asks: the steps within which it is one.
+/// Binds a query that a step asks for its columns, by the steps that remain for it.
 pub type Binder =
     for<'a> fn(&'a SessionState, DfStatement, Remaining, Wanted) -> BoxFuture<'a, Result<LogicalPlan>>;
 

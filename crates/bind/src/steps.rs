@@ -9,10 +9,10 @@ use crate::from::missing_tables::first_missing;
 use crate::from::{captured_names, natural_join};
 use crate::group::group_keys;
 use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
-use crate::order::{hidden_keys, order_keys, percent_limit};
+use crate::order::{hidden_keys, order_by_all, order_keys, percent_limit};
 use crate::scope::{Remaining, Scope, Wanted};
 use crate::select::{named_columns, wide_select};
-use crate::set_operation::multiset;
+use crate::set_operation::{key_names, multiset};
 use crate::subquery::levels;
 use crate::subquery::quantified::without_quantifiers;
 use crate::subquery::scalar_subquery::with_nullable_scalars;
@@ -75,6 +75,10 @@ async fn write_names_out(scope: Scope<'_>, statement: &mut DfStatement) -> Resul
     if asks {
         natural_join::rewrite(scope, statement).await?;
         named_columns::rewrite(scope, statement).await?;
+        if let Some(statement) = explained(statement) {
+            order_by_all::rewrite(scope, statement).await?;
+            key_names::check(scope, statement).await?;
+        }
     }
     // What a relation is called decides what a key names.
     let are_renamed = captured_names::rewrite(scope.state, statement).await;

@@ -1,15 +1,15 @@
-//! Clauses that need the columns of tables before a statement is planned: the order of the columns that
-//! USING merges, ORDER BY ALL, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, the columns that
-//! REPLACE replaces and RENAME renames, and those that ORDER BY of a set operation may name.
+//! Items of SELECT that need the columns of tables before a statement is planned: the order of the columns
+//! that USING merges, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, and the columns that REPLACE
+//! replaces and RENAME renames.
 
 use crate::from::join_constraint::constraint;
 use crate::name_repair::written_out;
-use crate::scope::{Context, Scope, first_query, first_select};
+use crate::scope::{ASKED_MAX, Context, Scope, first_select};
 use arrow::array::StringArray;
 use arrow::compute::{ilike, regexp_is_match_scalar};
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchemaRef, ScalarValue};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{Expr as Planned, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -18,29 +18,20 @@ use datafusion::sql::sqlparser::ast::{
     SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, UnaryOperator,
     Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
-use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
-use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_sql::names::told_name;
 use hypostyle_sql::plain::{alias_of, relations_of};
-use hypostyle_sql::set_orders::{check_keys, wants_names};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
 
-/// The largest number of queries of a statement whose columns are found; each of them may be within
-/// the next.
-const ASKED_MAX: usize = 32;
-
 /// Writes out what is said of columns that are not named.
 ///
 /// # Errors
-/// Those of planning what is asked for its columns; `UnknownName` for a column that is not there, also
-/// for one in ORDER BY of a set operation that is none of the result's.
+/// Those of binding what is asked for its columns; `UnknownName` for a column that is not there.
 pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()> {
     let statement = match statement {
         DfStatement::Statement(statement) => statement.as_mut(),
@@ -50,9 +41,7 @@ pub async fn rewrite(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()
     if !is_needed(statement) {
         return Ok(());
     }
-    write_columns(scope, statement).await?;
-    write_orders(scope, statement).await?;
-    check_set_orders(scope, statement).await
+    write_columns(scope, statement).await
 }
 
 /// Says whether a statement says something of columns that are not named: another one is bound for it within
@@ -61,23 +50,11 @@ fn is_needed(statement: &Statement) -> bool {
     walk(statement, &mut Any).is_break()
 }
 
-/// Says the same of ORDER BY of a query.
-pub fn is_needed_by(query: &Query) -> bool {
-    orders_by_all(query).is_some() || wants_names(query)
-}
-
 /// Finds out whether columns are needed at all.
 struct Any;
 
 impl Visitor for Any {
     type Break = ();
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        match is_needed_by(query) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
         match is_asked(select) {
@@ -87,7 +64,7 @@ impl Visitor for Any {
     }
 }
 
-/// Says the same of the items of a SELECT.
+/// Says the same of a SELECT, but not of those within it.
 pub fn is_asked(select: &Select) -> bool {
     select.projection.iter().any(|item| {
         is_merging(item, select)
@@ -781,68 +758,6 @@ fn replacement(which: &Wanted, name: &str) -> Option<Expr> {
     let Wanted::Wildcard(options) = which else { return None };
     let replaced = options.opt_replace.as_ref()?.items.iter().find(|item| fold(&item.column_name) == name)?;
     Some(Expr::Nested(Box::new(replaced.expr.clone())))
-}
-
-fn too_many(what: &str) -> DataFusionError {
-    external(too_complex(format!("it has more than {ASKED_MAX} queries with {what}")))
-}
-
-/// Rewrites ORDER BY ALL of columns that are not named.
-async fn write_orders(scope: Scope<'_>, statement: &mut Statement) -> Result<()> {
-    for _ in 0..ASKED_MAX {
-        let found = first_query(statement, |query, context| {
-            orders_by_all(query)?;
-            let mut all = query.clone();
-            (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
-            Some(context.defined(all))
-        });
-        let Some(all) = found else { return Ok(()) };
-        let count = scope.schema_of(all).await?.fields().len();
-        let _done = walk_mut(statement, &mut Ordering(count));
-    }
-    Err(too_many("ORDER BY ALL"))
-}
-
-/// Looks whether ORDER BY of set operations names columns of their results. The planner would add others
-/// to those sides that have them, and panics where only some do.
-async fn check_set_orders(scope: Scope<'_>, statement: &Statement) -> Result<()> {
-    let mut done = 0;
-    for _ in 0..ASKED_MAX {
-        let mut number = 0;
-        let found = first_query(statement, |query, context| {
-            number += usize::from(wants_names(query));
-            (wants_names(query) && number > done).then(|| {
-                let mut all = query.clone();
-                (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
-                (number, query.clone(), context.defined(all))
-            })
-        });
-        let Some((number, query, all)) = found else { return Ok(()) };
-        done = number;
-        // A query that is none by itself, because it uses outer columns, is left to the planner.
-        if let Ok(schema) = scope.schema_as_it_is(all).await {
-            let names: Vec<String> =
-                schema.fields().iter().map(|field| told_name(field.name()).to_string()).collect();
-            check_keys(&query, &names).map_err(external)?;
-        }
-    }
-    Ok(())
-}
-
-struct Ordering(usize);
-
-impl VisitorMut for Ordering {
-    type Break = ();
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        match orders_by_all(query) {
-            Some(options) => {
-                order_by_all(query, self.0, options);
-                ControlFlow::Break(())
-            }
-            None => ControlFlow::Continue(()),
-        }
-    }
 }
 
 #[cfg(test)]

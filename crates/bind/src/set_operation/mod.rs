@@ -1,4 +1,5 @@
 //! UNION, INTERSECT and EXCEPT.
 
+pub(crate) mod key_names;
 pub(crate) mod multiset;
 pub mod union_structures;
