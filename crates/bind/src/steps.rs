@@ -238,3 +238,42 @@ pub fn in_own_forms(plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
     project_subqueries(plan).and_then(project_conditions)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::bind_statement;
+    use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    use datafusion::error::Result;
+    use datafusion::prelude::SessionContext;
+    use futures::executor::block_on;
+    use hypostyle_sql::parse::{Extension, parse};
+    use std::sync::Arc;
+
+    /// Returns the names of the columns that a query gives, over `t (a, b)` and `u (b, c)`.
+    fn columns(sql: &str) -> Result<Vec<String>> {
+        let context = SessionContext::new();
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        for (table, names) in [("t", ["a", "b"]), ("u", ["b", "c"])] {
+            let columns = names.map(|name| (name, number.clone()));
+            context.register_batch(table, RecordBatch::try_from_iter(columns)?)?;
+        }
+        let statement = parse(sql, &Extension::NONE).unwrap();
+        let plan = block_on(bind_statement(&context.state(), statement))?;
+        Ok(plan.schema().fields().iter().map(|field| field.name().clone()).collect())
+    }
+
+    #[test]
+    fn clauses_that_ask_for_columns_give_those_that_are_meant() {
+        for (sql, names) in [
+            ("SELECT * FROM t NATURAL JOIN u", vec!["b", "a", "c"]),
+            ("SELECT COLUMNS('a|c') FROM t, u", vec!["a", "c"]),
+            ("SELECT * EXCLUDE (a) FROM t ORDER BY ALL", vec!["b"]),
+            ("SELECT a + 1 AS b FROM t ORDER BY b + a", vec!["b"]),
+            ("SELECT * FROM t AS x (p)", vec!["p", "b"]),
+            ("WITH s AS (SELECT c AS b FROM u) SELECT * FROM s NATURAL JOIN t", vec!["b", "a"]),
+        ] {
+            assert_eq!(columns(sql).unwrap(), names, "{sql}");
+        }
+        assert!(columns("SELECT * FROM v").is_err());
+    }
+}
