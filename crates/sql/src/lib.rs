@@ -70,6 +70,7 @@ pub mod row_values;
 pub mod same_named_tables;
 pub mod samples;
 pub mod selected;
+mod search_cycle;
 pub mod set_orders;
 pub mod split;
 pub mod statement;
