@@ -1,7 +1,7 @@
-//! LIMIT with a percentage, as `LIMIT 10%` of DuckDB, LIMIT and OFFSET with a subquery, and FETCH FIRST with
-//! ties, which DataFusion does not know. Parsing makes calls of them. The rows are numbered in the order of the query and counted
-//! here, and those up to so many percent of their number, or between the numbers, pass: they are computed
-//! once.
+//! LIMIT with a percentage, as `LIMIT 10%` of DuckDB, LIMIT and OFFSET with a subquery, and FETCH FIRST
+//! with ties, which DataFusion does not know. Parsing makes calls of them. The rows are numbered in the order
+//! of the query and counted here, and those up to so many percent of their number, or between the numbers,
+//! pass: they are computed once.
 
 use arrow::datatypes::DataType;
 use datafusion::common::Column;

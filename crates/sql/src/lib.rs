@@ -52,6 +52,7 @@ pub mod merge_actions;
 pub mod names;
 mod number_pattern;
 mod numbers;
+mod only;
 pub mod operators;
 pub mod overlaps;
 pub mod parse;

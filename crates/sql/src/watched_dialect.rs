@@ -434,8 +434,8 @@ fn like_glob(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<
     }))
 }
 
-/// Says whether `BETWEEN SYMMETRIC` or `BETWEEN ASYMMETRIC` is next, with NOT before it or without, and whether
-/// it is the former; `None` for other words, and where a column has this name.
+/// Says whether `BETWEEN SYMMETRIC` or `BETWEEN ASYMMETRIC` is next, with NOT before it or without, and
+/// whether it is the former; `None` for other words, and where a column has this name.
 fn symmetric(parser: &Parser) -> Option<(bool, bool)> {
     let word = |place: usize| match &parser.peek_nth_token_ref(place).token {
         Token::Word(word) if word.quote_style.is_none() => Some(word),
