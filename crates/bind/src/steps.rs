@@ -30,7 +30,7 @@ use hypostyle_error::missing_table::of_missing_table;
 use hypostyle_error::{
     external, is_about_the_text, may_be_of_names, unresolved_table, with_nearest_function,
 };
-use hypostyle_expr::operand::groups_twice_named;
+use hypostyle_expr::operand::{alone_in_conditions, groups_twice_named};
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
 use hypostyle_sql::{derived_names, join_using};
@@ -165,18 +165,19 @@ async fn bind_moved(state: &SessionState, repair: &Repair, wanted: Wanted) -> Re
     bind_once(state, repair.statement(), wanted).await
 }
 
-/// Returns the plan of a statement as it is, in which casts may stand beside what they cast.
+/// Returns the plan of a statement as it is, in which casts may stand beside what they cast, and subqueries
+/// beside others.
 async fn bind_once(state: &SessionState, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
     if let Some(statement) = explained(&mut statement) {
         aliased_calls::rewrite_in(statement, state);
         join_using::write_chains_out(statement).map_err(external)?;
     }
-    let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
+    let (expressions, apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
     let plan = to_plan(state, statement).await;
-    let plan = match casts_apart {
+    let plan = match apart {
         Some(statement) if plan.as_ref().map_or_else(may_be_of_names, groups_twice_named) => {
-            state.statement_to_plan(statement).await.or(plan)
+            state.statement_to_plan(statement).await.and_then(alone_in_conditions).or(plan)
         }
         _ => plan,
     };

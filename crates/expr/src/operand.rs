@@ -1,9 +1,10 @@
 //! Casts beside their operands. DataFusion gives a cast the name of its operand, and refuses two
 //! expressions of one name, as in `SELECT sum(i), sum(i::BIGINT)` and `GROUP BY t, t::DATE`. Here
-//! the operand's name tells the type of the cast. And keys of grouping sets that are one expression,
-//! but differ all the same.
+//! the operand's name tells the type of the cast. What has a subquery tells which one, as in
+//! `GROUP BY i IN (SELECT …), i IN (SELECT …)`. And keys of grouping sets that are one expression, but
+//! differ all the same.
 
-use crate::walk::any_node;
+use crate::walk::{any_node, map_expressions};
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_datafusion_err};
@@ -34,6 +35,20 @@ pub fn alone(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Leaves of the operands in conditions what they are: conditions give no column a name, and which of their
+/// subqueries become joins is known by their shapes.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn alone_in_conditions(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let none = DFSchema::empty();
+    let plan = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Filter(_) | LogicalPlan::Join(_) => map_expressions(node, |expr| alone(expr, &none)),
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(plan.data)
 }
 
 /// The first of two arguments.

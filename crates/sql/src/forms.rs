@@ -4,7 +4,7 @@
 use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
-use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, SAMPLED_ROW};
+use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES, SAMPLED_ROW};
 use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -40,6 +40,9 @@ impl VisitorMut for Forms {
         if let Some(fetch) = query.fetch.take()
             && let Err(error) = limit(query, fetch)
         {
+            return ControlFlow::Break(error);
+        }
+        if let Err(error) = numbers_of_rows(query) {
             return ControlFlow::Break(error);
         }
         count_by_calls(query);
@@ -412,14 +415,23 @@ fn merges(join: &Join) -> bool {
     }
 }
 
-/// Rewrites FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.
+/// Rewrites FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n, and WITH TIES as a call in the place
+/// of the number.
 fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Result<()> {
-    if with_ties || percent {
-        return Err(Error::unsupported(
-            "FETCH … PERCENT and WITH TIES are not supported; number or rank the rows, and filter with QUALIFY",
+    if percent {
+        return Err(Error::unsupported("FETCH … PERCENT is not supported; write LIMIT 10 PERCENT"));
+    }
+    if with_ties && query.order_by.is_none() {
+        return Err(Error::new(
+            ErrorKind::Syntax,
+            "WITH TIES needs ORDER BY, which says which rows are equal",
         ));
     }
     let rows = quantity.unwrap_or_else(|| Expr::Value(Value::Number("1".into(), false).into()));
+    let rows = match with_ties {
+        true => call(ROWS_WITH_TIES, vec![build::cast(rows, DataType::BigInt(None))]),
+        false => rows,
+    };
     match &mut query.limit_clause {
         None => {
             let (limit, limit_by) = (Some(rows), Vec::new());
@@ -431,15 +443,35 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
     Ok(())
 }
 
-/// Makes numbers of rows that a subquery has, in LIMIT and OFFSET, calls of functions.
-fn count_by_calls(query: &mut Query) {
-    let (limit, offset) = match &mut query.limit_clause {
+/// Returns the numbers of LIMIT and of OFFSET.
+fn limits(query: &mut Query) -> (Option<&mut Expr>, Option<&mut Expr>) {
+    match &mut query.limit_clause {
         Some(LimitClause::LimitOffset { limit, offset, .. }) => {
             (limit.as_mut(), offset.as_mut().map(|offset| &mut offset.value))
         }
         Some(LimitClause::OffsetCommaLimit { offset, limit }) => (Some(limit), Some(offset)),
-        None => return,
-    };
+        None => (None, None),
+    }
+}
+
+/// Takes texts as they are written, in LIMIT and OFFSET, for the numbers that they show (PostgreSQL).
+fn numbers_of_rows(query: &mut Query) -> Result<()> {
+    let (limit, offset) = limits(query);
+    for rows in [limit, offset].into_iter().flatten() {
+        let Expr::Value(value) = rows else { continue };
+        let Value::SingleQuotedString(text) = &value.value else { continue };
+        let number: u64 = text.trim().parse().map_err(|_| {
+            let message = format!("LIMIT and OFFSET have numbers of rows, and '{text}' is none");
+            Error::invalid_input(message).with_sqlstate("22P02")
+        })?;
+        *rows = build::number(number);
+    }
+    Ok(())
+}
+
+/// Makes numbers of rows that a subquery has, in LIMIT and OFFSET, calls of functions.
+fn count_by_calls(query: &mut Query) {
+    let (limit, offset) = limits(query);
     for (rows, name) in [(limit, ROWS_OF_LIMIT), (offset, ROWS_OF_OFFSET)] {
         if let Some(rows) = rows.filter(|rows| has_subquery(rows)) {
             let number = std::mem::replace(rows, build::null());

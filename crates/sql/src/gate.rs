@@ -89,7 +89,7 @@ pub const DOUBLING_FUNCTIONS: [(&str, usize); 13] = [
     ("UNICODE", 2),
     ("YEARWEEK", 1),
 ];
-const DOUBLING_OPERATORS: [&str; 2] = ["BETWEEN", "OVERLAPS"];
+const DOUBLING_OPERATORS: [&str; 3] = ["BETWEEN", "OVERLAPS", "SYMMETRIC"];
 
 /// Comparisons with all values of a list or query, each of which is more than one of the above, and
 /// how much more.

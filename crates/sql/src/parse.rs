@@ -10,9 +10,9 @@ use crate::tokenized::{Tokenized, tokens_of};
 use crate::watched_dialect::Watched;
 use crate::{
     asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
-    forms, grouping, having, join_using, literal, numbers, phrases, pivot, pivot_words, printable, refused,
-    row_values, samples, set_orders, structure_values, table_as, time_literal, twin_keys, type_brackets,
-    wildcard, windows,
+    forms, grouping, having, join_using, literal, numbers, only, phrases, pivot, pivot_words, printable,
+    refused, row_values, samples, search_cycle, set_orders, structure_values, table_as, time_literal,
+    twin_keys, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -82,7 +82,7 @@ pub struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 26] = [
+const PASSES: [Pass; 27] = [
     Pass {
         name: "as written",
         why: "the caller's additions see what is written",
@@ -116,6 +116,13 @@ const PASSES: [Pass; 26] = [
         after: &["printable"],
         concerns: |text| text.has(&["ASOF JOIN"]),
         run: |_, _, statement| asof_join::rewrite(statement),
+    },
+    Pass {
+        name: "search and cycle",
+        why: "DataFusion has neither of these clauses, and their marks are no keys of the query's order",
+        after: &["printable"],
+        concerns: |text| text.has(&["RECURSIVE"]),
+        run: |_, _, statement| search_cycle::rewrite(statement),
     },
     Pass {
         name: "expansion",
@@ -339,6 +346,7 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     check_numbers(&tokens)?;
     refused::check_tokens(&tokens)?;
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
+    let known = known.or_else(|| search_cycle::known(&tokens)).or_else(|| only::known(&tokens));
     let known = match known.or_else(|| pivot_words::known(&tokens)) {
         None => asof_join::known(&tokens)?,
         known => known,

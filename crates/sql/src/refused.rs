@@ -362,7 +362,10 @@ fn lacks_condition(join: &JoinOperator) -> bool {
 }
 
 /// Looks at a query of WITH RECURSIVE, if it reads itself.
-fn check_recursive(name: &str, query: &Query) -> Result<()> {
+///
+/// # Errors
+/// `Unsupported` and `Syntax` (42P19) for clauses that it cannot have.
+pub(crate) fn check_recursive(name: &str, query: &Query) -> Result<()> {
     let SetExpr::SetOperation { op: SetOperator::Union, left: _, right, .. } = query.body.as_ref() else {
         return Ok(());
     };

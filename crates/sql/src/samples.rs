@@ -13,6 +13,9 @@ pub const PERCENT_OF_ROWS: &str = "percent_of_rows";
 pub const ROWS_OF_LIMIT: &str = "rows_of_limit";
 pub const ROWS_OF_OFFSET: &str = "rows_of_offset";
 
+/// The function that stands for the number of rows in FETCH FIRST … WITH TIES.
+pub const ROWS_WITH_TIES: &str = "rows_with_ties";
+
 /// The function that gives the bytes of a row, without the names of its columns.
 pub const SAMPLED_ROW: &str = "sampled_row";
 

@@ -259,6 +259,7 @@ impl Dialect for Watched {
         let dialect = self.step();
         in_list::with_subqueries(parser, expr)
             .or_else(|| like_glob(parser, expr, precedence))
+            .or_else(|| between_bounds(parser, expr, precedence))
             .or_else(|| between(parser, expr, precedence))
             .or_else(|| dialect.parse_infix(parser, expr, precedence))
     }
@@ -430,6 +431,53 @@ fn like_glob(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<
             true => Expr::Nested(Box::new(build::not(is_like))),
             false => is_like,
         }
+    }))
+}
+
+/// Says whether `BETWEEN SYMMETRIC` or `BETWEEN ASYMMETRIC` is next, with NOT before it or without, and
+/// whether it is the former; `None` for other words, and where a column has this name.
+fn symmetric(parser: &Parser) -> Option<(bool, bool)> {
+    let word = |place: usize| match &parser.peek_nth_token_ref(place).token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word),
+        _ => None,
+    };
+    let is_denied = word(0)?.keyword == Keyword::NOT;
+    let place = usize::from(is_denied);
+    if word(place)?.keyword != Keyword::BETWEEN {
+        return None;
+    }
+    let is_symmetric = match word(place + 1)?.keyword {
+        Keyword::SYMMETRIC => true,
+        Keyword::ASYMMETRIC => false,
+        _ => return None,
+    };
+    let is_column = match &parser.peek_nth_token_ref(place + 2).token {
+        Token::Word(word) => word.keyword == Keyword::AND,
+        behind => matches!(behind, Token::Period | Token::DoubleColon | Token::Mul | Token::Div | Token::Mod),
+    };
+    (!is_column).then_some((is_denied, is_symmetric))
+}
+
+/// Reads `BETWEEN SYMMETRIC a AND b`, of which either bound may be the lower one, as PostgreSQL does: the
+/// operand is between a and b, or between b and a.
+fn between_bounds(parser: &mut Parser, operand: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let (is_denied, is_symmetric) = symmetric(parser)?;
+    (0..2 + usize::from(is_denied)).for_each(|_| parser.advance_token());
+    let low = parser.parse_subexpr(precedence);
+    let bounds = low.and_then(|low| {
+        parser.expect_keyword_is(Keyword::AND)?;
+        Ok((low, parser.parse_subexpr(precedence)?))
+    });
+    Some(bounds.map(|(low, high)| {
+        let is_between = build::is_between(operand.clone(), low.clone(), high.clone());
+        let is_between = match is_symmetric {
+            true => {
+                let is_reverse = build::is_between(operand.clone(), high, low);
+                build::binary(is_between, BinaryOperator::Or, is_reverse)
+            }
+            false => is_between,
+        };
+        Expr::Nested(Box::new(if is_denied { build::not(is_between) } else { is_between }))
     }))
 }
 

@@ -1,7 +1,7 @@
-//! LIMIT with a percentage, as `LIMIT 10%` of DuckDB, and LIMIT and OFFSET with a subquery, which DataFusion
-//! does not know. Parsing makes calls of them. The rows are numbered in the order of the query and counted
-//! here, and those up to so many percent of their number, or between the numbers, pass: they are computed
-//! once.
+//! LIMIT with a percentage, as `LIMIT 10%` of DuckDB, LIMIT and OFFSET with a subquery, and FETCH FIRST
+//! with ties, which DataFusion does not know. Parsing makes calls of them. The rows are numbered in the order
+//! of the query and counted here, and those up to so many percent of their number, or between the numbers,
+//! pass: they are computed once.
 
 use arrow::datatypes::DataType;
 use datafusion::common::Column;
@@ -9,17 +9,19 @@ use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_all_window;
+use datafusion::functions_window::rank::rank;
 use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, Limit, LogicalPlan, LogicalPlanBuilder, Projection, SortExpr, cast, lit,
 };
-use hypostyle_sql::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET};
+use hypostyle_sql::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES};
 use std::sync::Arc;
 
-/// The columns of all rows' number, and of each row's.
+/// The columns of all rows' number, of each row's, and of that of the first row that is equal to it.
 const ROWS: &str = "__rows_of_limit";
 const ROW: &str = "__row_of_limit";
+const RANK: &str = "__rank_of_limit";
 
 /// Has the limits of a plan as it was parsed that have percentages or subqueries count the rows.
 ///
@@ -49,6 +51,7 @@ fn is_counted(limit: &Limit) -> bool {
     let fetch = limit.fetch.as_deref();
     called(fetch, PERCENT_OF_ROWS).is_some()
         || called(fetch, ROWS_OF_LIMIT).is_some()
+        || called(fetch, ROWS_WITH_TIES).is_some()
         || called(limit.skip.as_deref(), ROWS_OF_OFFSET).is_some()
 }
 
@@ -57,6 +60,25 @@ fn called<'a>(expr: Option<&'a Expr>, name: &str) -> Option<&'a ScalarFunction> 
     match expr {
         Some(Expr::ScalarFunction(call)) if call.func.name() == name => Some(call),
         _ => None,
+    }
+}
+
+/// Returns rows with the number of each in an order, and with what else a limit asks for.
+fn numbered(limit: &Limit, rows: &LogicalPlan, order: &[SortExpr]) -> Result<LogicalPlanBuilder> {
+    let in_order = |place: Expr| match order.is_empty() {
+        true => Ok(place),
+        false => place.order_by(order.to_vec()).build(),
+    };
+    let is_wanted = |name| called(limit.fetch.as_deref(), name).is_some();
+    let rows = LogicalPlanBuilder::from(rows.clone());
+    let rows = match is_wanted(PERCENT_OF_ROWS) {
+        true => rows.window([count_all_window().alias(ROWS)])?,
+        false => rows,
+    };
+    let numbered = rows.window([in_order(row_number())?.alias(ROW)])?;
+    match is_wanted(ROWS_WITH_TIES) {
+        true => numbered.window([in_order(rank())?.alias(RANK)]),
+        false => Ok(numbered),
     }
 }
 
@@ -79,14 +101,9 @@ fn counted(limit: &Limit) -> Result<LogicalPlan> {
         (other, _) => (columns(other), Vec::new(), other),
     };
     let is_sorted = !order.is_empty();
-    let number = match is_sorted {
-        true => row_number().order_by(order).build()?,
-        false => row_number(),
-    };
     let share = called(limit.fetch.as_deref(), PERCENT_OF_ROWS);
-    let rows = LogicalPlanBuilder::from(rows.clone());
-    let rows = if share.is_some() { rows.window([count_all_window().alias(ROWS)])? } else { rows };
-    let numbered = rows.window([number.alias(ROW)])?;
+    let has_ties = called(limit.fetch.as_deref(), ROWS_WITH_TIES).is_some();
+    let numbered = numbered(limit, rows, &order)?;
     let of = |name: &str| cast(Expr::Column(Column::new_unqualified(name)), DataType::Int64);
     let skipped =
         limit.skip.as_deref().map_or_else(|| lit(0_i64), |skip| cast(skip.clone(), DataType::Int64));
@@ -104,7 +121,11 @@ fn counted(limit: &Limit) -> Result<LogicalPlan> {
         // No number is so great: NULL is as no LIMIT.
         (None, Some(fetch)) => {
             let fetch = coalesce(vec![cast(fetch.clone(), DataType::Int64), lit(i64::MAX)]);
-            passed.filter((of(ROW) - skipped).lt_eq(fetch))?
+            match has_ties {
+                // No row is one of none, also if it is equal to the last one that was skipped.
+                true => passed.filter((of(RANK) - skipped).lt_eq(fetch.clone()).and(fetch.gt(lit(0_i64))))?,
+                false => passed.filter((of(ROW) - skipped).lt_eq(fetch))?,
+            }
         }
         (None, None) => passed,
     };

@@ -11,9 +11,15 @@ use crate::pg_catalog::settings::Settings;
 use crate::pg_catalog::standard::standard_relations;
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures, type_rows};
 use crate::scope::Scope;
+use datafusion::sql::sqlparser::ast::Expr;
 use hypostyle_pgtypes::types::{Shown, TEXT, by_name, shown};
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::parse::parse_as_written;
+use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{ConstraintRule, Deferral, Identity, TableEntry};
 use hypostyle_types::{LogicalType, Result};
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 const HEAP: i64 = 2;
 const BTREE: i64 = 403;
@@ -283,6 +289,21 @@ fn defaults(source: &Source<'_>) -> Vec<Row> {
     rows
 }
 
+/// Returns the columns of a table that an expression of it names.
+fn columns_named(table: &TableEntry, sql: &str) -> Vec<hypostyle_types::ColumnId> {
+    let Ok(expr) = parse_as_written(sql) else { return Vec::new() };
+    let mut names = HashSet::new();
+    let _all = expressions(&expr, &mut |part| {
+        match part {
+            Expr::Identifier(name) => _ = names.insert(fold(name)),
+            Expr::CompoundIdentifier(parts) => names.extend(parts.iter().map(fold)),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    table.columns.iter().filter(|column| names.contains(&column.name)).map(|column| column.id).collect()
+}
+
 fn constraints(source: &Source<'_>) -> Vec<Row> {
     let numbers = |columns: &[hypostyle_types::ColumnId]| {
         columns.iter().map(|column| attribute_number(*column)).collect::<Vec<i64>>()
@@ -301,7 +322,15 @@ fn constraints(source: &Source<'_>) -> Vec<Row> {
                 row! { contype: "p", conkey: numbers(columns), confrelid: 0_i64 }
             }
             ConstraintRule::Unique { columns } => row! { contype: "u", conkey: numbers(columns), confrelid: 0_i64 },
-            ConstraintRule::Check { sql } => row! { contype: "c", confrelid: 0_i64, conbin: sql.as_str() },
+            ConstraintRule::Check { sql } => {
+                let mut row = row! { contype: "c", confrelid: 0_i64, conbin: sql.as_str() };
+                let table = source.objects.table(constraint.table);
+                let columns = table.map_or_else(Vec::new, |table| columns_named(table, sql));
+                if !columns.is_empty() {
+                    row.extend(row! { conkey: numbers(&columns) });
+                }
+                row
+            }
             ConstraintRule::ForeignKey { columns, table, referred, on_delete, on_update } => row! {
                 contype: "f", conkey: numbers(columns), confkey: numbers(referred),
                 confrelid: Objects::oid_of_table(constraint.table, table.0), confupdtype: action_code(*on_update),

@@ -95,6 +95,9 @@ fn set_options(options: &mut ConfigOptions) -> Result<()> {
     // the next one, where those who write wait for it to read: they would wait for each other
     // (apache/datafusion#24883).
     options.execution.max_spill_file_size_bytes = ConfigNonZeroUsize::try_new(1).map_err(from_datafusion)?;
+    // Fields of structures that are taken below joins and renamed columns lose whose they are: the rules that
+    // do so refuse `FROM t AS x (a, b)` and `x.s.f = y.s.f + 1`.
+    options.optimizer.enable_leaf_expression_pushdown = false;
     // This optimization takes memory for as many groups as LIMIT says, before there is one.
     options.optimizer.enable_topk_aggregation = false;
     // An array of 4 bytes for each number between the least and the greatest key of a join's

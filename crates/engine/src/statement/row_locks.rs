@@ -6,10 +6,14 @@ use crate::statement::dialect::as_statement;
 use crate::statement::target::Target;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableFactor, TableWithJoins};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, DataType, Expr, LimitClause, Query, SetExpr, TableFactor, TableWithJoins,
+};
 use hypostyle_sql::build;
+use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::plain::{alias_of, name_and_alias, relations_in, relations_of};
+use hypostyle_sql::samples::ROWS_WITH_TIES;
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 
@@ -118,13 +122,13 @@ fn has_effects(query: &Query) -> bool {
 }
 
 /// Returns the query with the positions of one of its tables behind its columns. It takes all rows that the
-/// query may give: LIMIT without ORDER BY gives others each time.
+/// query may give: LIMIT without ORDER BY gives others each time, and among rows of equal keys with it, too.
 fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<Query> {
     let mut taken = query.clone();
     taken.locks.clear();
-    let is_cut = taken.limit_clause.is_some() || taken.fetch.is_some();
-    if taken.order_by.is_none() || !is_cut {
-        (taken.order_by, taken.limit_clause, taken.fetch) = (None, None, None);
+    match first_rows(query).filter(|_| query.order_by.is_some()) {
+        Some(limit) => taken.limit_clause = Some(limit),
+        None => (taken.order_by, taken.limit_clause, taken.fetch) = (None, None, None),
     }
     let SetExpr::Select(select) = taken.body.as_mut() else { return None };
     let item = select.from.get_mut(tables)?;
@@ -135,6 +139,23 @@ fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<
     *relation = target.source();
     select.projection.push(build::item_named(target.position(), LOCKED));
     Some(taken)
+}
+
+/// Returns the limit of the first rows that a query in an order gives or skips, with those that are equal to
+/// the last one; `None` where it has none, or one that is not known before the query runs.
+fn first_rows(query: &Query) -> Option<LimitClause> {
+    let LimitClause::LimitOffset { limit: Some(limit), offset, .. } = query.limit_clause.as_ref()? else {
+        return None;
+    };
+    let is_call = |rows: &Expr| matches!(rows, Expr::Function(_));
+    let rows = match offset {
+        _ if is_call(limit) => return None,
+        Some(offset) if is_call(&offset.value) => return None,
+        Some(offset) => build::binary(offset.value.clone(), BinaryOperator::Plus, limit.clone()),
+        None => limit.clone(),
+    };
+    let limit = call(ROWS_WITH_TIES, vec![build::cast(rows, DataType::BigInt(None))]);
+    Some(LimitClause::LimitOffset { limit: Some(limit), offset: None, limit_by: Vec::new() })
 }
 
 /// Returns the name of a relation in its query.

@@ -14,9 +14,9 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, Query,
-    SelectItem, Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update,
-    UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Insert, ObjectName, Query, SelectItem, Statement, TableFactor, TableWithJoins,
+    Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::column_name::POSITION;
@@ -517,10 +517,23 @@ fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format!("cannot arrange the changed rows: {error}")))
 }
 
+/// Returns the arguments of a call, if it has no others than values.
+fn arguments_of(arguments: &FunctionArguments) -> Option<Vec<Expr>> {
+    let FunctionArguments::List(list) = arguments else { return None };
+    let value = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    };
+    list.args.iter().map(value).collect()
+}
+
 /// Returns the values of a row, or of a subquery, of so many columns.
 fn row_values(value: &Expr, columns: usize) -> Result<Option<Vec<Expr>>> {
     match value {
         Expr::Subquery(subquery) => columns_of(subquery, columns).map(Some),
+        Expr::Function(call) if call.name.to_string().eq_ignore_ascii_case("row") => {
+            Ok(arguments_of(&call.args).filter(|values| values.len() == columns))
+        }
         value => Ok(values_of(value).filter(|values| values.len() == columns).map(<[Expr]>::to_vec)),
     }
 }

@@ -13,7 +13,7 @@ use arrow::datatypes::{
 };
 use datafusion::error::{DataFusionError, Result};
 use hypostyle_error::external;
-use hypostyle_sql::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET};
+use hypostyle_sql::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES};
 use hypostyle_types::Error;
 use std::sync::Arc;
 
@@ -33,6 +33,12 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Integer],
         |_| Ok(DataType::Int64),
         |args, _| counts_of_rows(&args[0], "OFFSET", "2201X"),
+    ),
+    Described::new(
+        &[ROWS_WITH_TIES],
+        &[Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| counts_of_rows(&args[0], "FETCH FIRST", "2201W"),
     ),
     // How many values max(x, n) and the like give.
     Described::new(
