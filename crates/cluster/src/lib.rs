@@ -8,6 +8,8 @@
 //! | [`peers`] | how a node reaches others |
 //! | `write` | writes the rows of statements, and of other replicas, to the fragments of a node |
 //! | [`forward`] | has the coordinator publish what a statement of another node changes |
+//! | `admit` | adds nodes to the cluster, and refuses copies of them |
+//! | `heard` | what other nodes have said that they keep |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | `count` | gives out values of columns that count |
@@ -51,6 +53,7 @@
     )
 )]
 
+mod admit;
 pub mod backup;
 pub mod change;
 pub mod codec;
@@ -64,6 +67,7 @@ pub mod fit;
 pub mod forward;
 mod fresh;
 pub mod gather;
+mod heard;
 mod history;
 pub mod measure;
 pub mod message;

@@ -301,6 +301,13 @@ pub enum Reply {
         /// it.
         #[serde(default)]
         promised: Term,
+        /// The place of the catalog that the node has stored, published or not. An earlier release does not
+        /// tell it.
+        #[serde(default)]
+        stored: Option<Place>,
+        /// Which process the node is, of all that ever were it. An earlier release does not tell it.
+        #[serde(default)]
+        run: Option<Uuid>,
     },
     /// The answer to [`Request::Missed`].
     Missed {

@@ -293,13 +293,6 @@ impl Node {
         }
     }
 
-    fn epoch_of(&self, node: NodeId) -> Result<Epoch> {
-        match self.ask(node, Request::Identify, None)? {
-            Reply::Identity { epoch, .. } => Ok(epoch),
-            _ => Err(unexpected("a message")),
-        }
-    }
-
     /// Gives a node what it has missed since an epoch.
     fn mend(&self, catalog: &Arc<Catalog>, member: &Member, epoch: Epoch) -> Result<()> {
         if epoch < catalog.epoch {

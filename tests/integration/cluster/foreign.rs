@@ -196,7 +196,15 @@ fn who_asks_looks_who_answers() {
     ] {
         let asked = Arc::<Mutex<Vec<Request>>>::default();
         let (epoch, term) = (Epoch(1), Term(1));
-        let identity = Reply::Identity { node: says, cluster: cluster_of, epoch, term, promised: term };
+        let identity = Reply::Identity {
+            node: says,
+            cluster: cluster_of,
+            epoch,
+            term,
+            promised: term,
+            stored: None,
+            run: None,
+        };
         let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
         served.database.set_calls(Arc::new(Liar { identity, asked: asked.clone() })).unwrap();
         let peers = RemotePeers::new("node", Some("n".into()), None);

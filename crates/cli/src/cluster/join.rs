@@ -13,7 +13,8 @@ use std::time::Duration;
 /// Makes the database of a server a node, by its configuration.
 ///
 /// # Errors
-/// `NotFound` or `Io` for a file that the configuration names; those of the database.
+/// `NotFound` or `Io` for a file that the configuration names; `Conflict` if the node runs elsewhere already;
+/// those of the database.
 pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()> {
     let passwords = config.credentials.as_deref().map(passwords).transpose()?.unwrap_or_default();
     if !passwords.is_empty() {
@@ -28,6 +29,7 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     let places = config.peers.iter().map(|peer| (peer.name.clone(), peer.address.clone()));
     let peers = RemotePeers::new(NODES_USER, password, certificates).found_at(places);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
+    node.check_alone()?;
     node.set_clients(server.clients_max());
     for name in node.strangers()? {
         tracing::warn!(

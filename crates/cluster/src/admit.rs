@@ -1,0 +1,156 @@
+//! Adds nodes to the cluster, and refuses databases that are copies of its nodes: whoever has the files of
+//! before has forgotten rows that were acknowledged, and what it has promised to coordinators.
+
+use crate::heard::Kept;
+use crate::message::{Addressed, Piece, Reply, Request};
+use crate::node::Node;
+use crate::peers::{Answer, is_behind, not_here, unexpected};
+use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
+use hypostyle_placement::{Epoch, NodeId};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use uuid::Uuid;
+
+impl Node {
+    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved
+    /// with its database.
+    ///
+    /// # Errors
+    /// `Connection` if it is not; `Conflict` if it is part of another cluster, or a copy of a node; those of
+    /// [`Self::change`].
+    pub fn add_node(&self, name: &str, address: &str) -> Result<Arc<Catalog>> {
+        self.check_coordinates()?;
+        let unknown = Member {
+            id: NodeId(Uuid::nil()),
+            name: name.into(),
+            address: address.into(),
+            state: NodeState::Active,
+        };
+        let (own, heard) = (self.known_catalog()?, self.heard.all());
+        let answer = self.peers.call(&unknown, &Addressed::to_anybody(own.cluster), None)?.reply()?;
+        let Reply::Identity { node, cluster, promised, stored, .. } = answer else {
+            return Err(unexpected("a message"));
+        };
+        if cluster.is_some_and(|cluster| cluster != own.cluster) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("the node at {address} is part of another cluster already"),
+            ));
+        }
+        let Some(known) = own.node(node).filter(|known| known.name == name && known.address != address)
+        else {
+            return self.change(Change::AddNode(Member { id: node, ..unknown }));
+        };
+        self.check_gone(known, own.cluster)?;
+        let found = Member { address: address.into(), ..known.clone() };
+        if cluster.is_none() {
+            return Err(old_copy(&found, "it was made before the node was part of the cluster"));
+        }
+        let (kept, heard) = (Kept { promised, stored }, heard.get(&node).copied().unwrap_or_default());
+        if kept.forgets(heard) {
+            return Err(old_copy(&found, "the node has stored later states of the cluster since"));
+        }
+        self.check_rows(&own, &found)?;
+        self.change(Change::MoveNode { node, address: address.into() })
+    }
+
+    /// Checks that a node does not answer any more where it was, if it is found at another address.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it does: one of the two would be a copy.
+    fn check_gone(&self, known: &Member, cluster: Uuid) -> Result<()> {
+        let answer = self.peers.call(known, &Addressed::to_anybody(cluster), None);
+        match answer.and_then(Answer::reply) {
+            Ok(Reply::Identity { node, .. }) if node == known.id => Err(not_here(format!(
+                "node \"{}\" answers at {} as well: end it there before, because one of the two is a copy",
+                known.name, known.address
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the database of a node has the rows that the catalog says: those of its replicas that are
+    /// in sync. They were written before they were published, so only a copy of before lacks some. Whoever
+    /// coordinates may not have heard of the node before, but knows these.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it lacks some; those of reaching it.
+    fn check_rows(&self, own: &Catalog, found: &Member) -> Result<()> {
+        let ask = |request| self.peers.call(found, &Addressed::new(own.cluster, found, request), None);
+        let Reply::Catalog(known) = ask(Request::Catalog { after: Epoch(0) })?.reply()? else {
+            return Err(unexpected("a message"));
+        };
+        for table in &own.tables {
+            // The node has the columns that it knew, if it was away when the table was altered.
+            let theirs = known.as_ref().and_then(|known| known.content.table(table.id));
+            for (fragment, entry) in table.numbered().filter(|(_, entry)| !entry.lost) {
+                let replica = entry.replica(found.id);
+                let Some(replica) = replica.filter(|own| own.in_sync && own.positions > 0) else { continue };
+                let lacks = || old_copy(found, &format!("it lacks rows of table \"{}\"", table.name));
+                let altered = theirs.ok_or_else(lacks)?.layout.altered;
+                let piece = Piece { altered, ..Piece::of(table, fragment, replica) };
+                // Behind the last of the rows there are none to send.
+                match ask(Request::Read { piece, first: replica.rows }).and_then(Answer::rows) {
+                    Ok(_none) => {}
+                    Err(error) if is_behind(&error) => {
+                        tracing::warn!(node = found.name, %error, "a node is refused");
+                        return Err(lacks());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no other process is this node where the cluster finds it, before this one begins: one of
+    /// the two databases is a copy of the other, and both together could promise one term twice.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if there is one.
+    pub fn check_alone(&self) -> Result<()> {
+        let Some(catalog) = self.catalog() else { return Ok(()) };
+        let Some(own) = catalog.node(self.id()) else { return Ok(()) };
+        match self.call(own, Request::Identify, None).and_then(Answer::reply) {
+            Ok(Reply::Identity { run: Some(run), .. }) if run != self.run() => Err(not_here(format!(
+                "node \"{}\" runs at {} already, with another database: one of the two is a copy, and would break what \
+                 the other has promised",
+                own.name, own.address
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks a node of the catalog for the state that it reads. One that has forgotten what it has said before
+    /// is told of in the log.
+    ///
+    /// # Errors
+    /// Those of reaching it.
+    pub(crate) fn epoch_of(&self, node: NodeId) -> Result<Epoch> {
+        let heard = self.heard.of(node);
+        match self.ask(node, Request::Identify, None)? {
+            Reply::Identity { epoch, promised, stored, .. } => {
+                let kept = Kept { promised, stored };
+                if kept.forgets(heard) {
+                    tracing::error!(
+                        %node,
+                        "a node of the cluster has the files of an earlier time: it has forgotten what it has promised. \
+                         Drop it, and add an empty one"
+                    );
+                }
+                self.heard.note(node, kept);
+                Ok(epoch)
+            }
+            _ => Err(unexpected("a message")),
+        }
+    }
+}
+
+/// Returns the error for a database that is no node of the cluster any more.
+fn old_copy(found: &Member, why: &str) -> Error {
+    not_here(format!(
+        "the database at {} is an old copy of node \"{}\": {why}. Give the node its own files, or drop it and add an \
+         empty one",
+        found.address, found.name
+    ))
+}
