@@ -105,9 +105,10 @@ impl Served {
         self.server.upgrade().unwrap().drain();
     }
 
-    /// Lets other nodes in by any of some passwords.
-    pub fn admit_nodes(&self, passwords: &[&str]) {
-        self.server.upgrade().unwrap().admit_nodes(passwords.iter().copied()).unwrap();
+    /// Lets other nodes in by any of some passwords, or by their certificates alone.
+    pub fn admit_nodes(&self, passwords: &[&str], certificate_suffices: bool) {
+        let server = self.server.upgrade().unwrap();
+        server.admit_nodes(passwords.iter().copied(), certificate_suffices).unwrap();
     }
 
     /// Returns the number of open sessions.
