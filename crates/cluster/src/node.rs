@@ -2,18 +2,18 @@
 
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
-use crate::count::Ranges;
-use crate::failover::Watch;
+use crate::doubt::Doubt;
 use crate::fit::AllMade;
-use crate::fresh::Doubt;
+use crate::health::{Compacted, Health};
 use crate::heard::{Heard, Kept};
 use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
-use crate::repair::{Compacted, Health};
+use crate::ranges::Ranges;
 use crate::state;
 pub use crate::state::SCHEMA;
+use crate::watch::Watch;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;

@@ -77,8 +77,8 @@ impl Tls {
     }
 }
 
-/// Lets clients show no certificate, or whichever one they have: many programs show the one that they have for
-/// other servers to whoever asks, and only nodes are meant here. Who is one is looked at when it says so
+/// Lets clients show no certificate, or whichever one they have: many programs show the one for other servers
+/// to whoever asks, and only nodes are meant here. Who is one is looked at when it says so
 /// ([`Tls::is_node`]). Whoever shows a certificate has its key in any case.
 #[derive(Debug)]
 struct AnyOrNone(Arc<dyn ClientCertVerifier>);
