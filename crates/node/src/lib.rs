@@ -269,7 +269,7 @@ impl RemotePeers {
         Self { access, places: HashMap::new(), idle: Arc::default(), measured: Mutex::default() }
     }
 
-    /// Says that nodes which know no password are right ones, too, if they have shown their certificates: some
+    /// Says that nodes which know no password are right ones, too, if they have shown their certificates: those
     /// do not have one yet, or have given it up.
     pub fn by_certificate(self, suffices: bool) -> Self {
         let Access { user, password, certificates, .. } = &*self.access;
