@@ -12,7 +12,7 @@ use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDif
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
 use crate::ranges::Ranges;
 use crate::state;
-pub use crate::state::SCHEMA;
+pub use crate::state::{SCHEMA, SEQUENCE};
 use crate::watch::Watch;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
