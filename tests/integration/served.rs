@@ -105,6 +105,11 @@ impl Served {
         self.server.upgrade().unwrap().drain();
     }
 
+    /// Has the node of the database let clients in by the server.
+    pub fn give_door(&self) {
+        self.database.node().unwrap().set_door(self.server.upgrade().unwrap().door());
+    }
+
     /// Lets other nodes in by any of some passwords, or by their certificates alone.
     pub fn admit_nodes(&self, passwords: &[&str], certificate_suffices: bool) {
         let server = self.server.upgrade().unwrap();

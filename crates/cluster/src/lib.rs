@@ -17,6 +17,7 @@
 //! | `ranges` | such values that a node has, and has not given out |
 //! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
+//! | [`door`] | what lets the clients of a node in |
 //! | `ready` | whether a node should get clients, and what it does before it ends |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
@@ -66,6 +67,7 @@ mod converter;
 pub mod coordinate;
 mod count;
 pub mod distribute;
+pub mod door;
 mod doubt;
 mod failover;
 pub mod fetch;

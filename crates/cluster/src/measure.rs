@@ -38,6 +38,7 @@ impl Served {
             | Request::Store { .. }
             | Request::Catalog { .. }
             | Request::TakeOver
+            | Request::Drain
             | Request::InRows => "catalog",
             Request::Backup { .. } => "backup",
             Request::Identify | Request::Missed(_) | Request::Weigh { .. } => "identify",

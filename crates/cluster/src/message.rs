@@ -78,6 +78,9 @@ pub enum Request {
     Missed(NodeId),
     /// Coordinate the cluster in my place: I am about to end. An earlier release does not know this.
     TakeOver,
+    /// Let no new clients in, have another node coordinate, and tell how many clients there are: you are
+    /// about to end. An earlier release does not know this.
+    Drain,
     /// Which published catalog do you know, if it is later than this one?
     Catalog {
         /// The state that is known.
@@ -349,6 +352,11 @@ pub enum Reply {
     },
     /// The answer to [`Request::TakeOver`]: the node coordinates.
     TookOver,
+    /// The answer to [`Request::Drain`].
+    Draining {
+        /// The clients that are left.
+        clients: u64,
+    },
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
     /// The answer to [`Request::Store`] of a node that has neither the catalog nor the other one.

@@ -2,6 +2,7 @@
 
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
+use crate::door::Door;
 use crate::doubt::Doubt;
 use crate::fit::AllMade;
 use crate::health::{Compacted, Health};
@@ -147,6 +148,8 @@ pub struct Node {
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
     /// The backups of the cluster that it has begun.
     pub(crate) backups: Backups,
+    /// What lets its clients in, if it is served.
+    pub(crate) door: OnceLock<Arc<dyn Door>>,
     /// What others have asked this node for.
     pub served: Served,
 }
@@ -223,6 +226,7 @@ impl Node {
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
             backups: Backups::default(),
+            door: OnceLock::new(),
             served: Served::default(),
         }))
     }
@@ -400,6 +404,7 @@ impl Node {
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
+            Request::Drain => Answer::Reply(self.drain_here()?),
             Request::TakeOver => Answer::Reply(self.promote().map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),

@@ -18,8 +18,8 @@ use std::sync::Arc;
 /// The schema of what a node has of its cluster. Statements cannot change it.
 pub const SCHEMA: &str = "hypostyle_cluster";
 
-/// The beginning of the names of tables, in this schema, that stand for the sequences of the cluster; behind it
-/// are the schema and the name of the sequence. Such a table has no rows, and one column, which counts.
+/// The beginning of the names of tables, in this schema, that stand for the sequences of the cluster; behind
+/// it are the schema and the name of the sequence. Such a table has no rows, and one column, which counts.
 pub const SEQUENCE: &str = "sequence ";
 
 /// The table with one row for each thing that is known: its name, and its value as JSON.

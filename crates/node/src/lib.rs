@@ -269,8 +269,8 @@ impl RemotePeers {
         Self { access, places: HashMap::new(), idle: Arc::default(), measured: Mutex::default() }
     }
 
-    /// Says that nodes which know no password are right ones, too, if they have shown their certificates: those
-    /// do not have one yet, or have given it up.
+    /// Says that nodes which know no password are right ones, too, if they have shown their certificates.
+    /// Some do not have one yet, or have given it up.
     pub fn by_certificate(self, suffices: bool) -> Self {
         let Access { user, password, certificates, .. } = &*self.access;
         let (user, password, certificates) = (user.clone(), password.clone(), certificates.clone());

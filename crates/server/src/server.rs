@@ -389,6 +389,11 @@ impl Server {
         self.limits.clients
     }
 
+    /// Sessions of clients that are open now.
+    pub(crate) fn clients(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
     /// Sessions that are open now.
     pub fn sessions(&self) -> usize {
         self.open.load(Ordering::Acquire) + self.open_of_nodes.load(Ordering::Acquire)

@@ -63,6 +63,7 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
     let (id, directory) = (Uuid::new_v4(), directory.to_string());
     vec![
         Request::Identify,
+        Request::Drain,
         Request::Ask(Box::new(Ask::Promise { term, owner, known: None })),
         Request::Ask(Box::new(Ask::Store { owner, stored })),
         Request::Store(Box::new(told.unwrap())),

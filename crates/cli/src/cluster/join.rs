@@ -15,7 +15,7 @@ use std::time::Duration;
 /// # Errors
 /// `NotFound` or `Io` for a file that the configuration names; `Conflict` if the node runs elsewhere already;
 /// those of the database.
-pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()> {
+pub fn join(server: &Arc<Server>, database: &Database, config: &Config) -> Result<()> {
     let passwords = config.credentials.as_deref().map(passwords).transpose()?.unwrap_or_default();
     if !passwords.is_empty() {
         server.admit_nodes(passwords.iter().map(String::as_str), !config.password_needed)?;
@@ -32,6 +32,7 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
     node.check_alone()?;
     node.set_clients(server.clients_max());
+    node.set_door(server.door());
     for name in node.strangers()? {
         tracing::warn!(
             %name,

@@ -104,6 +104,9 @@ impl Session {
                 let catalog = node.change(state)?;
                 node.take_steps(layout::drain(&catalog, id)?)
             }
+            AlterCluster::DrainClients { name } => {
+                node.drain_clients(catalog.node_named(name)?.id, &|| self.check_interrupt())
+            }
             AlterCluster::DropNode { name, force } => {
                 let id = catalog.node_named(name)?.id;
                 let (steps, change) = layout::drop_node(&catalog, id, *force)?;

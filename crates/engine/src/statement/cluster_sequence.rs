@@ -1,5 +1,5 @@
-//! Sequences of the cluster that a database is part of. All nodes take values of them, in ranges, as of identity
-//! columns: each is one, of a table without rows that stands for it and that nobody else knows.
+//! Sequences of the cluster that a database is part of. All nodes take values of them, in ranges, as of
+//! identity columns: each is one, of a table without rows that stands for it and that nobody else knows.
 
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
