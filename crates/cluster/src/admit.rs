@@ -12,8 +12,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 impl Node {
-    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved
-    /// with its database.
+    /// Adds a node, which must be there. One of the cluster that was drained is used again. One that is found
+    /// at another address by now has moved with its database.
     ///
     /// # Errors
     /// `Connection` if it is not; `Conflict` if it is part of another cluster, or a copy of a node; those of
@@ -37,10 +37,15 @@ impl Node {
                 format!("the node at {address} is part of another cluster already"),
             ));
         }
-        let Some(known) = own.node(node).filter(|known| known.name == name && known.address != address)
-        else {
+        let Some(known) = own.node(node).filter(|known| known.name == name) else {
             return self.change(Change::AddNode(Member { id: node, ..unknown }));
         };
+        if known.address == address {
+            return self.change(match known.state {
+                NodeState::Draining => Change::SetNodeState { node, state: NodeState::Active },
+                NodeState::Active | NodeState::Lost => Change::AddNode(Member { id: node, ..unknown }),
+            });
+        }
         self.check_gone(known, own.cluster)?;
         let found = Member { address: address.into(), ..known.clone() };
         if cluster.is_none() {

@@ -132,3 +132,51 @@ fn nodes_are_watched_while_rows_are_copied_to_one() {
     until("a node does not catch up", || sorted_rows(&coordinator, in_sync).unwrap() == ["true"]);
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["400"]; 4]);
 }
+
+/// Counts how many nodes read rows of others to copy them, at the same time.
+struct Counted {
+    wires: Arc<Wires>,
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Peers for Counted {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        if !matches!(request.request, Request::Read { .. }) {
+            return self.wires.call(node, request, rows);
+        }
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        sleep(Duration::from_millis(50));
+        let answer = self.wires.call(node, request, rows);
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        answer
+    }
+}
+
+#[test]
+fn a_few_fragments_are_copied_at_the_same_time() {
+    let made = OnceCell::new();
+    let cluster = Cluster::reached_by(4, |wires| {
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        made.get_or_init(|| Arc::new(Counted { wires: wires.clone(), now, most })).clone()
+    });
+    let counted: Arc<Counted> = made.into_inner().unwrap();
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 24 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    coordinator.execute("INSERT INTO t SELECT x FROM generate_series(1, 2400) AS r (x)").unwrap();
+    coordinator.execute("ALTER CLUSTER DRAIN NODE n4").unwrap();
+    let most = counted.most.load(Ordering::SeqCst);
+    assert!((2..=4).contains(&most), "{most} at the same time");
+    let read = "SELECT count(*), sum(k) FROM t";
+    assert_eq!(on_each(&cluster, read), vec![vec!["2400|2881200"]; 4]);
+    // Whoever adds a drained node again wants it to have rows.
+    let state = "SELECT state, replicas > 0 FROM hypostyle_cluster.node WHERE node = 'n4'";
+    assert_eq!(sorted_rows(&coordinator, state).unwrap(), ["draining|false"]);
+    coordinator.execute("ALTER CLUSTER ADD NODE n4 ADDRESS 'h4:1'").unwrap();
+    coordinator.execute("ALTER CLUSTER REBALANCE").unwrap();
+    assert_eq!(sorted_rows(&coordinator, state).unwrap(), ["active|true"]);
+    assert_eq!(on_each(&cluster, read), vec![vec!["2400|2881200"]; 4]);
+}
