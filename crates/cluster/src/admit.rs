@@ -1,6 +1,7 @@
 //! Adds nodes to the cluster, and refuses databases that are copies of its nodes: whoever has the files of
 //! before has forgotten rows that were acknowledged, and what it has promised to coordinators.
 
+use crate::coordinate::start_thread;
 use crate::heard::Kept;
 use crate::message::{Addressed, Piece, Reply, Request};
 use crate::node::Node;
@@ -8,8 +9,14 @@ use crate::peers::{Answer, is_behind, not_here, unexpected};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
 use hypostyle_placement::{Epoch, NodeId};
 use hypostyle_types::{Error, ErrorKind, Result};
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
 use uuid::Uuid;
+
+/// The seconds after which a node looks again whether another process is the same node.
+const ALONE: u64 = 5;
 
 impl Node {
     /// Adds a node, which must be there. One of the cluster that was drained is used again. One that is found
@@ -108,22 +115,40 @@ impl Node {
         Ok(())
     }
 
-    /// Checks that no other process is this node where the cluster finds it, before this one begins: one of
-    /// the two databases is a copy of the other, and both together could promise one term twice.
+    /// Checks that no other process is this node where the cluster finds it: one of the two databases is a
+    /// copy of the other, and both together could coordinate in one term. As long as there is one, this one
+    /// coordinates nothing.
     ///
     /// # Errors
     /// `Conflict` (55000) if there is one.
     pub fn check_alone(&self) -> Result<()> {
         let Some(catalog) = self.catalog() else { return Ok(()) };
         let Some(own) = catalog.node(self.id()) else { return Ok(()) };
-        match self.call(own, Request::Identify, None).and_then(Answer::reply) {
-            Ok(Reply::Identity { run: Some(run), .. }) if run != self.run() => Err(not_here(format!(
-                "node \"{}\" runs at {} already, with another database: one of the two is a copy, and would break what \
-                 the other has promised",
-                own.name, own.address
-            ))),
-            _ => Ok(()),
+        let is_copy = match self.call(own, Request::Identify, None).and_then(Answer::reply) {
+            Ok(Reply::Identity { run: Some(run), .. }) => run != self.run(),
+            // Nobody knows, if the other one has been cut off.
+            _ => self.is_copy.load(Ordering::Acquire),
+        };
+        self.is_copy.store(is_copy, Ordering::Release);
+        self.check_no_copy()
+    }
+
+    /// Refuses what only one process may do that is this node, if there was another one the last time.
+    ///
+    /// # Errors
+    /// As [`Self::check_alone`].
+    pub(crate) fn check_no_copy(&self) -> Result<()> {
+        if !self.is_copy.load(Ordering::Acquire) {
+            return Ok(());
         }
+        let catalog = self.catalog();
+        let own = catalog.as_ref().and_then(|catalog| catalog.node(self.id()));
+        Err(not_here(format!(
+            "node \"{}\" runs at {} already, with another database: one of the two is a copy, and would break what the \
+             other has promised",
+            self.name(),
+            own.map_or("another address", |own| own.address.as_str())
+        )))
     }
 
     /// Asks a node of the catalog for the state that it reads. One that has forgotten what it has said before
@@ -149,6 +174,24 @@ impl Node {
             _ => Err(unexpected("a message")),
         }
     }
+}
+
+/// Looks from time to time whether another process is the same node, for as long as a node is open.
+///
+/// # Errors
+/// `Io` if no thread can be started.
+pub(crate) fn keep_alone(node: Weak<Node>) -> Result<()> {
+    start_thread("hypostyle-alone", move || {
+        for second in 1_u64.. {
+            thread::sleep(Duration::from_secs(1));
+            let Some(node) = node.upgrade() else { return };
+            if second.is_multiple_of(ALONE)
+                && let Err(error) = node.check_alone()
+            {
+                tracing::error!(%error, "this node coordinates nothing");
+            }
+        }
+    })
 }
 
 /// Returns the error for a database that is no node of the cluster any more.

@@ -346,8 +346,10 @@ impl Node {
     /// Waits for the changes before one that is wanted since some time.
     ///
     /// # Errors
-    /// `Connection` (57P03) if they have found no majority: this one would not, either.
+    /// `Connection` (57P03) if they have found no majority: this one would not, either. `Conflict` (55000) if
+    /// this node is a copy of one that runs.
     fn changes(&self, since: Instant) -> Result<TimedMutexGuard<'_, Option<Coordinator>>> {
+        self.check_no_copy()?;
         let slot = self.coordinator.try_lock_until(Instant::now() + MAJORITY).ok_or_else(no_majority)?;
         self.check_majority(since)?;
         Ok(slot)

@@ -28,7 +28,7 @@ use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use uuid::Uuid;
@@ -148,6 +148,8 @@ pub struct Node {
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
     /// The backups of the cluster that it has begun.
     pub(crate) backups: Backups,
+    /// Whether another process is this node where the others find it.
+    pub(crate) is_copy: AtomicBool,
     /// What lets its clients in, if it is served.
     pub(crate) door: OnceLock<Arc<dyn Door>>,
     /// What others have asked this node for.
@@ -226,6 +228,7 @@ impl Node {
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
             backups: Backups::default(),
+            is_copy: AtomicBool::new(false),
             door: OnceLock::new(),
             served: Served::default(),
         }))

@@ -1,6 +1,7 @@
 //! Moves replicas from node to node, and brings those up to date that were away: on the node that
 //! coordinates.
 
+use crate::admit::keep_alone;
 use crate::coordinate::start_thread;
 use crate::failover::keep_watch;
 use crate::fresh::keep_time;
@@ -409,6 +410,7 @@ impl Drop for LookedAfter {
 pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
     keep_time(node.clone())?;
+    keep_alone(node.clone())?;
     keep_watch(node.clone(), care.failover)?;
     let work = move || {
         let (mut leftovers, looked_after) = (BTreeMap::new(), Arc::default());

@@ -5,6 +5,7 @@ use crate::tpch::sorted_rows;
 use hypostyle::cluster::node::Node;
 use hypostyle::{Database, OpenOptions};
 use hypostyle_placement::NodeId;
+use hypostyle_placement::catalog::Change;
 use hypostyle_placement::layout::Step;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -157,11 +158,16 @@ fn an_old_copy_of_a_node_is_not_taken_for_one_that_has_moved() {
     assert_eq!(error.sqlstate(), "55000", "{error}");
     assert!(error.message().contains("\"n2\" runs at h2:1 already"), "{error}");
     cluster.nodes[1].check_alone().unwrap();
+    // One that has begun while it did not coordinates nothing.
+    let add = Change::AddNode(cluster.nodes[0].catalog().unwrap().nodes[0].clone());
+    for error in [old.1.promote().unwrap_err(), old.1.change(add).unwrap_err()] {
+        assert_eq!(error.sqlstate(), "55000", "{error}");
+    }
     coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(61, 600) AS r (v)").unwrap();
     coordinator.execute("DELETE FROM t WHERE k > 590").unwrap();
     let latest = copied(&cluster, directory.path(), "latest");
     cluster.cut(1);
-    old.1.check_alone().unwrap();
+    assert!(old.1.check_alone().is_err(), "it may still run");
     let refused = |on: usize, name: &str| {
         let error = failure(&cluster.on(on), &format!("ALTER CLUSTER ADD NODE n2 ADDRESS '{name}:1'"));
         assert_eq!(error.sqlstate(), "55000", "{name}: {error}");
