@@ -85,7 +85,8 @@ impl Clauses {
         match start.filter(|_| self.written.owner.is_none() && self.written.restart.is_none()) {
             Some(start) => Ok((sql_type, start)),
             None => Err(Error::unsupported(
-                "a sequence of the cluster counts from START, which is 1 at least, by 1, to the end of its type: AS and                  START are its clauses",
+                "a sequence of the cluster counts from START, which is 1 at least, by 1, to the end of its type: AS and \
+                 START are its clauses",
             )),
         }
     }
