@@ -151,15 +151,15 @@ impl Node {
         )))
     }
 
-    /// Asks a node of the catalog for the state that it reads. One that has forgotten what it has said before
+    /// Asks a node of the catalog for the state that it reads, and how many clients it has. One that has forgotten what it has said before
     /// is told of in the log.
     ///
     /// # Errors
     /// Those of reaching it.
-    pub(crate) fn epoch_of(&self, node: NodeId) -> Result<Epoch> {
+    pub(crate) fn state_of(&self, node: NodeId) -> Result<(Epoch, Option<u64>)> {
         let heard = self.heard.of(node);
         match self.ask(node, Request::Identify, None)? {
-            Reply::Identity { epoch, promised, stored, .. } => {
+            Reply::Identity { epoch, promised, stored, clients, .. } => {
                 let kept = Kept { promised, stored };
                 if kept.forgets(heard) {
                     tracing::error!(
@@ -169,7 +169,7 @@ impl Node {
                     );
                 }
                 self.heard.note(node, kept);
-                Ok(epoch)
+                Ok((epoch, clients))
             }
             _ => Err(unexpected("a message")),
         }

@@ -107,14 +107,17 @@ pub struct Health {
     pub away_since: Option<Instant>,
     /// Why it was not brought up to date.
     pub problem: Option<String>,
+    /// How many clients it has had, if it has told that.
+    pub clients: Option<u64>,
 }
 
 impl Health {
     /// Notes that a node has answered, or why it has not.
-    pub(crate) fn note(&mut self, error: Option<&Error>) {
-        match error {
+    pub(crate) fn note(&mut self, clients: Result<Option<u64>, &Error>) {
+        self.clients = clients.ok().flatten();
+        match clients.err() {
             None if self.is_reachable => {}
-            None => *self = Self { is_reachable: true, ..Self::default() },
+            None => *self = Self { is_reachable: true, clients: self.clients, ..Self::default() },
             Some(error) => {
                 self.is_reachable = false;
                 self.away_since.get_or_insert_with(Instant::now);

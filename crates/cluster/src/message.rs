@@ -342,6 +342,9 @@ pub enum Reply {
         /// Which process the node is, of all that ever were it. An earlier release does not tell it.
         #[serde(default)]
         run: Option<Uuid>,
+        /// The clients of the node, if it is served. An earlier release does not tell it.
+        #[serde(default)]
+        clients: Option<u64>,
     },
     /// The answer to [`Request::Missed`].
     Missed {

@@ -458,6 +458,7 @@ impl Node {
             promised,
             stored,
             run: Some(self.run),
+            clients: self.door.get().map(|door| door.clients() as u64),
         }
     }
 

@@ -143,10 +143,11 @@ impl Node {
         self.health.lock().retain(|id, _| catalog.node(*id).is_some());
         let mut there = Vec::new();
         for member in &catalog.nodes {
-            let epoch = self.epoch_of(member.id);
-            self.health.lock().entry(member.id).or_default().note(epoch.as_ref().err());
-            match epoch {
-                Ok(epoch) => there.push((member.id, epoch)),
+            let state = self.state_of(member.id);
+            let clients = state.as_ref().map(|(_, clients)| *clients);
+            self.health.lock().entry(member.id).or_default().note(clients);
+            match state {
+                Ok((epoch, _)) => there.push((member.id, epoch)),
                 Err(error) => {
                     tracing::warn!(node = member.name, %error, "a node of the cluster is not there")
                 }
@@ -329,7 +330,7 @@ impl Node {
             while let Some(id) = next() {
                 if let Err(error) = self.bring_fragment(id, node) {
                     failed.lock().get_or_insert(error);
-                    if self.epoch_of(node).is_err() {
+                    if self.state_of(node).is_err() {
                         waiting.lock().clear();
                     }
                 }

@@ -59,6 +59,10 @@ pub fn nodes(node: &Node, catalog: &Catalog) -> Result<RecordBatch> {
                 health.iter().map(|health| health.and_then(|health| health.problem.as_deref())),
             )),
         ),
+        (
+            "clients",
+            Arc::new(UInt64Array::from_iter(health.iter().map(|health| health.and_then(|of| of.clients)))),
+        ),
     ])
 }
 

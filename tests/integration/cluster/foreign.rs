@@ -205,6 +205,7 @@ fn who_asks_looks_who_answers() {
             promised: term,
             stored: None,
             run: None,
+            clients: None,
         };
         let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
         served.database.set_calls(Arc::new(Liar { identity, asked: asked.clone() })).unwrap();

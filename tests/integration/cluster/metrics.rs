@@ -197,7 +197,15 @@ fn a_node_is_drained_by_a_statement() {
         until("another node coordinates", || nodes[1].coordinates() || nodes[2].coordinates());
         assert_eq!(client().err().unwrap().sqlstate(), "57P03");
         until("who is idle is let go", || idle.execute("SELECT 1").is_err());
-        // Who has a transaction is waited for.
+        // Who has a transaction is waited for, and the node that coordinates tells how many there are.
+        let coordinator = [1, 2].into_iter().find(|node| nodes[*node].coordinates()).unwrap();
+        nodes[coordinator].look_after();
+        let clients = "SELECT clients FROM hypostyle_cluster.node WHERE node = 'n1'";
+        let told = served[coordinator].database.connect().unwrap();
+        until("the number of clients is told", || {
+            nodes[coordinator].look_after();
+            sorted_rows(&told, clients).unwrap() == ["1"]
+        });
         assert_eq!(sorted_rows(&busy, "SELECT 1").unwrap(), ["1"]);
         assert!(!is_drained.load(Ordering::SeqCst));
         busy.execute("COMMIT").unwrap();
