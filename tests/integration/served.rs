@@ -134,20 +134,26 @@ impl Served {
         text.lines().skip(1).filter(of_server).count()
     }
 
+    /// Returns how many statements run that have these words.
+    pub fn running(&self, words: &str) -> usize {
+        let connection = self.database.connect().unwrap();
+        let shown = connection.execute("SHOW SESSIONS").unwrap().record_batches().unwrap();
+        let of_batch = shown.iter().map(|batch| {
+            let text = |name| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
+            let (states, statements) = (text("state"), text("statement"));
+            let sessions = states.as_string::<i32>().iter().zip(statements.as_string::<i32>());
+            sessions
+                .filter(|(state, statement)| {
+                    *state == Some("active") && statement.is_some_and(|statement| statement.contains(words))
+                })
+                .count()
+        });
+        of_batch.sum()
+    }
+
     /// Waits until a statement runs that has these words.
     pub fn await_statement(&self, words: &str) {
-        let connection = self.database.connect().unwrap();
-        until("the statement does not run", || {
-            let shown = connection.execute("SHOW SESSIONS").unwrap().record_batches().unwrap();
-            shown.iter().any(|batch| {
-                let text = |name| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
-                let (states, statements) = (text("state"), text("statement"));
-                let mut sessions = states.as_string::<i32>().iter().zip(statements.as_string::<i32>());
-                sessions.any(|(state, statement)| {
-                    state == Some("active") && statement.is_some_and(|statement| statement.contains(words))
-                })
-            })
-        });
+        until("the statement does not run", || self.running(words) > 0);
     }
 
     /// Waits until nothing of any client is left.

@@ -151,8 +151,8 @@ impl Node {
         )))
     }
 
-    /// Asks a node of the catalog for the state that it reads, and how many clients it has. One that has forgotten what it has said before
-    /// is told of in the log.
+    /// Asks a node of the catalog for the state that it reads, and how many clients it has. One that has
+    /// forgotten what it has said before is told of in the log.
     ///
     /// # Errors
     /// Those of reaching it.

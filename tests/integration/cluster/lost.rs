@@ -3,15 +3,15 @@
 use super::{Cluster, Wires, on_each};
 use crate::served::until;
 use crate::tpch::sorted_rows;
-use hypostyle::Result;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::cluster::repair::{Care, look_after};
+use hypostyle::{ErrorKind, Result};
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::sleep;
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 const REPLICAS: &str = "SELECT \"table\", count(*), count(DISTINCT node), bool_and(in_sync) FROM \
@@ -179,4 +179,30 @@ fn a_few_fragments_are_copied_at_the_same_time() {
     coordinator.execute("ALTER CLUSTER REBALANCE").unwrap();
     assert_eq!(sorted_rows(&coordinator, state).unwrap(), ["active|true"]);
     assert_eq!(on_each(&cluster, read), vec![vec!["2400|2881200"]; 4]);
+}
+
+#[test]
+fn a_query_that_is_cancelled_ends_on_all_nodes() {
+    let (served, _nodes) = super::metrics::nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    connection.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS").unwrap();
+    connection.execute("CREATE TABLE d (k BIGINT) REPLICATED").unwrap();
+    for table in ["t", "d"] {
+        let rows = format!("INSERT INTO {table} SELECT x FROM generate_series(1, 3000) AS r (x)");
+        connection.execute(&rows).unwrap();
+    }
+    connection.execute("SET stages = off").unwrap();
+    let endless = "SELECT count(*) FROM t JOIN d AS one ON t.k % 2 = one.k % 2 JOIN d AS other \
+                   ON one.k % 2 = other.k % 2 WHERE (t.k + one.k + other.k) % 7919 = -1";
+    let interrupting = connection.clone();
+    let query = spawn(move || sorted_rows(&connection, endless).unwrap_err());
+    for other in &served[1..] {
+        other.await_statement("call of ");
+    }
+    interrupting.interrupt();
+    let error = query.join().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    for other in &served[1..] {
+        until("a node goes on with a query that nobody waits for", || other.running("call of ") == 0);
+    }
 }
