@@ -288,15 +288,16 @@ fn all_of_tpch_has_the_rows_of_one_node() {
     );
     like(&one, &coordinator, "orders", "PARTITION BY HASH (o_orderkey) INTO 7 FRAGMENTS REPLICAS 2");
     like(&one, &coordinator, "lineitem", "PARTITION BY HASH (l_orderkey) INTO 7 FRAGMENTS REPLICAS 2");
-    for node in 0..3 {
+    for (node, stages) in [(0, "off"), (1, "on"), (2, "auto")] {
         let connection = cluster.on(node);
+        connection.execute(&format!("SET stages = {stages}")).unwrap();
         for number in 1..=22 {
             let sql = tpch::query(number).unwrap();
             let found = sorted_rows(&connection, sql);
             assert_eq!(
                 found.as_ref().map_err(Error::message),
                 sorted_rows(&one, sql).as_ref().map_err(Error::message),
-                "query {number} on node {}",
+                "query {number} on node {}, stages {stages}",
                 node + 1
             );
         }

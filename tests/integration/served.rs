@@ -105,9 +105,15 @@ impl Served {
         self.server.upgrade().unwrap().drain();
     }
 
-    /// Lets other nodes in by any of some passwords.
-    pub fn admit_nodes(&self, passwords: &[&str]) {
-        self.server.upgrade().unwrap().admit_nodes(passwords.iter().copied()).unwrap();
+    /// Has the node of the database let clients in by the server.
+    pub fn give_door(&self) {
+        self.database.node().unwrap().set_door(self.server.upgrade().unwrap().door());
+    }
+
+    /// Lets other nodes in by any of some passwords, or by their certificates alone.
+    pub fn admit_nodes(&self, passwords: &[&str], certificate_suffices: bool) {
+        let server = self.server.upgrade().unwrap();
+        server.admit_nodes(passwords.iter().copied(), certificate_suffices).unwrap();
     }
 
     /// Returns the number of open sessions.
@@ -128,20 +134,26 @@ impl Served {
         text.lines().skip(1).filter(of_server).count()
     }
 
+    /// Returns how many statements run that have these words.
+    pub fn running(&self, words: &str) -> usize {
+        let connection = self.database.connect().unwrap();
+        let shown = connection.execute("SHOW SESSIONS").unwrap().record_batches().unwrap();
+        let of_batch = shown.iter().map(|batch| {
+            let text = |name| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
+            let (states, statements) = (text("state"), text("statement"));
+            let sessions = states.as_string::<i32>().iter().zip(statements.as_string::<i32>());
+            sessions
+                .filter(|(state, statement)| {
+                    *state == Some("active") && statement.is_some_and(|statement| statement.contains(words))
+                })
+                .count()
+        });
+        of_batch.sum()
+    }
+
     /// Waits until a statement runs that has these words.
     pub fn await_statement(&self, words: &str) {
-        let connection = self.database.connect().unwrap();
-        until("the statement does not run", || {
-            let shown = connection.execute("SHOW SESSIONS").unwrap().record_batches().unwrap();
-            shown.iter().any(|batch| {
-                let text = |name| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
-                let (states, statements) = (text("state"), text("statement"));
-                let mut sessions = states.as_string::<i32>().iter().zip(statements.as_string::<i32>());
-                sessions.any(|(state, statement)| {
-                    state == Some("active") && statement.is_some_and(|statement| statement.contains(words))
-                })
-            })
-        });
+        until("the statement does not run", || self.running(words) > 0);
     }
 
     /// Waits until nothing of any client is left.

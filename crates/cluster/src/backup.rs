@@ -7,6 +7,7 @@
 
 use crate::coordinate::{no_majority, replaced, start_thread};
 use crate::history;
+pub use crate::message::Backup;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{is_unreachable, not_here, unexpected};
@@ -16,7 +17,6 @@ use hypostyle_placement::{Epoch, NodeId, Term};
 use hypostyle_storage::{Snapshot, check_new_backup};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -42,38 +42,6 @@ const ENDING: Duration = Duration::from_secs(10);
 
 /// The mode of a database's directory.
 const DIRECTORY_MODE: u32 = 0o700;
-
-/// What a node does for a backup of its cluster.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Backup {
-    /// Look whether a backup can be written into a directory, and leave little to the snapshot.
-    Prepare {
-        /// A directory that is not there yet.
-        directory: String,
-    },
-    /// Take a snapshot, which has to be of this state of the catalog.
-    Keep {
-        /// The number of the backup.
-        id: Uuid,
-        /// The term of the coordinator that has published the state.
-        term: Term,
-        /// The number of the state.
-        epoch: Epoch,
-    },
-    /// Write the snapshot into a directory.
-    Write {
-        /// The number of the backup.
-        id: Uuid,
-        /// The directory that was prepared.
-        directory: String,
-    },
-    /// Drop the snapshot, or end writing it.
-    Forget {
-        /// The number of the backup.
-        id: Uuid,
-    },
-}
 
 /// The backups that a node has begun.
 pub(crate) type Backups = Mutex<BTreeMap<Uuid, Begun>>;

@@ -4,7 +4,7 @@
 //! A row's place is the number of its fragment and, in its lower 40 bits, the number of rows before it
 //! there which are not deleted. So it is the same on all replicas, whatever else they have.
 
-use crate::peers::RowReader;
+use crate::rows::RowReader;
 use crate::state::batches;
 use arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchIterator, UInt32Array, UInt64Array, new_null_array,

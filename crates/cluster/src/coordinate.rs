@@ -1,16 +1,14 @@
 //! What the node does that coordinates: changes of the catalog, and appends.
 
 use crate::change::{Changes, Rows, Seen, Unlimited};
-use crate::message::{Addressed, Reply, Request};
+use crate::message::{Reply, Request};
 use crate::node::Node;
-use crate::peers::{RowReader, is_behind, is_unreachable, not_here, unexpected};
+use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
 use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
-use hypostyle_placement::catalog::{
-    Altered, Catalog, Change, Found, Node as Member, NodeState, Publication, Table,
-};
+use hypostyle_placement::catalog::{Altered, Catalog, Change, Found, Node as Member, Publication, Table};
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
@@ -87,6 +85,7 @@ fn courier(node: Weak<Node>) -> Result<SyncSender<Message>> {
         for Message { member, ask, answers, _taken } in messages {
             let Some(node) = node.upgrade() else { return };
             let answer = node.tell(&member, &ask, &mut told).unwrap_or_default();
+            node.hear(member.id, answer.as_ref());
             let _nobody_waits = answers.send((member.id, answer));
         }
     };
@@ -347,8 +346,10 @@ impl Node {
     /// Waits for the changes before one that is wanted since some time.
     ///
     /// # Errors
-    /// `Connection` (57P03) if they have found no majority: this one would not, either.
+    /// `Connection` (57P03) if they have found no majority: this one would not, either. `Conflict` (55000) if
+    /// this node is a copy of one that runs.
     fn changes(&self, since: Instant) -> Result<TimedMutexGuard<'_, Option<Coordinator>>> {
+        self.check_no_copy()?;
         let slot = self.coordinator.try_lock_until(Instant::now() + MAJORITY).ok_or_else(no_majority)?;
         self.check_majority(since)?;
         Ok(slot)
@@ -559,52 +560,6 @@ impl Node {
         let known =
             coordinator.catalog().cloned().or_else(|| self.catalog().map(|catalog| (*catalog).clone()));
         known.map(|catalog| catalog.nodes).unwrap_or_default()
-    }
-
-    /// Adds a node, which must be there. One of the cluster that is found at another address by now has moved
-    /// with its database.
-    ///
-    /// # Errors
-    /// `Connection` if it is not; `Conflict` if it is part of another cluster; those of
-    /// [`Self::change`].
-    pub fn add_node(&self, name: &str, address: &str) -> Result<Arc<Catalog>> {
-        self.check_coordinates()?;
-        let unknown = Member {
-            id: NodeId(uuid::Uuid::nil()),
-            name: name.into(),
-            address: address.into(),
-            state: NodeState::Active,
-        };
-        let own = self.known_catalog()?;
-        match self.peers.call(&unknown, &Addressed::to_anybody(own.cluster), None)?.reply()? {
-            Reply::Identity { cluster: Some(cluster), .. } if cluster != own.cluster => Err(Error::new(
-                ErrorKind::Conflict,
-                format!("the node at {address} is part of another cluster already"),
-            )),
-            Reply::Identity { node, .. } => match own.node(node) {
-                Some(known) if known.name == name && known.address != address => {
-                    self.check_gone(known, own.cluster)?;
-                    self.change(Change::MoveNode { node, address: address.into() })
-                }
-                _ => self.change(Change::AddNode(Member { id: node, ..unknown })),
-            },
-            _ => Err(unexpected("a message")),
-        }
-    }
-
-    /// Checks that a node does not answer any more where it was, if it is found at another address.
-    ///
-    /// # Errors
-    /// `Conflict` (55000) if it does: one of the two would be a copy.
-    fn check_gone(&self, known: &Member, cluster: uuid::Uuid) -> Result<()> {
-        let answer = self.peers.call(known, &Addressed::to_anybody(cluster), None);
-        match answer.and_then(crate::peers::Answer::reply) {
-            Ok(Reply::Identity { node, .. }) if node == known.id => Err(not_here(format!(
-                "node \"{}\" answers at {} as well: end it there before, because one of the two is a copy",
-                known.name, known.address
-            ))),
-            _ => Ok(()),
-        }
     }
 
     /// Gives a table other columns or another name: not while rows are appended, whose columns would be

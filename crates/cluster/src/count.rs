@@ -8,49 +8,13 @@ use crate::forward::{ATTEMPTS, is_without_answer};
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{Answer, unexpected};
+use crate::ranges::Range;
 use hypostyle_placement::Epoch;
 use hypostyle_placement::catalog::{Change, Counter};
-use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
-use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// The values that a node takes at a time, if not more are wanted.
 const TAKEN: u64 = 256;
-
-/// The values that a node has of columns, and has not given out. Each column has a lock of its own, which is
-/// held while more are taken: nobody waits for the values of other columns.
-#[derive(Default)]
-pub(crate) struct Ranges(Mutex<BTreeMap<(TableId, u32), OfColumn>>);
-
-/// The values of one column, if some were taken.
-type OfColumn = Arc<Mutex<Option<Range>>>;
-
-impl Ranges {
-    fn of(&self, table: TableId, column: u32) -> OfColumn {
-        self.0.lock().entry((table, column)).or_default().clone()
-    }
-}
-
-/// Values that follow each other.
-#[derive(Clone, Copy)]
-struct Range {
-    /// The last value that was given out, and the last one that there is.
-    given: u64,
-    last: u64,
-    /// [`Counter::since`] when it was taken.
-    since: Epoch,
-}
-
-impl Range {
-    /// Gives out values, as many as it has of those that are wanted.
-    fn give(&mut self, values: &mut Vec<u64>, wanted: usize) {
-        while values.len() < wanted && self.given < self.last {
-            self.given += 1;
-            values.push(self.given);
-        }
-    }
-}
 
 impl Node {
     /// Gives out values of a column that counts.
@@ -143,27 +107,5 @@ impl Node {
         count: u64,
     ) -> Result<Reply> {
         self.count_here(of, after, count).map(|(counter, epoch)| Reply::Counted { counter, epoch })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_takes_values_of_a_column_keeps_nobody_from_those_of_others() {
-        let ranges = Ranges::default();
-        let one = ranges.of(TableId(1), 0);
-        let _slow = one.lock();
-        assert!(ranges.of(TableId(1), 0).try_lock().is_none(), "they would take two ranges");
-        for other in [(TableId(2), 0), (TableId(1), 1)] {
-            let other = ranges.of(other.0, other.1);
-            *other.lock() = Some(Range { given: 4, last: 6, since: Epoch(3) });
-        }
-        let mut values = Vec::new();
-        let other = ranges.of(TableId(2), 0);
-        let mut range = other.lock();
-        range.as_mut().unwrap().give(&mut values, 9);
-        assert_eq!(values, [5, 6]);
     }
 }

@@ -20,6 +20,7 @@
 use crate::coordinate::{MAJORITY, start_thread};
 use crate::message::{Reply, Request};
 use crate::node::Node;
+use crate::watch::{PATIENCE, SPREAD};
 use hypostyle_placement::catalog::{Catalog, NodeState};
 use hypostyle_placement::term::After;
 use hypostyle_placement::{NodeId, Term};
@@ -27,18 +28,9 @@ use hypostyle_types::Result;
 use std::sync::Weak;
 use std::thread;
 use std::time::{Duration, Instant};
-use uuid::Uuid;
 
 /// How often a node asks the coordinator whether it is there.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// How long a node waits for the coordinator, and the most that it adds at random: who asks first is done
-/// before the next one begins.
-const PATIENCE: Duration = Duration::from_secs(10);
-const SPREAD: Duration = Duration::from_secs(4);
-
-/// How long a node has had no answer that tells another one that it misses the coordinator.
-const MISSED: Duration = Duration::from_secs(6);
 
 /// How long the others are waited for. Those that are silent miss nobody.
 const INQUIRY: Duration = Duration::from_secs(2);
@@ -51,63 +43,6 @@ const _: () = {
     let second = SPREAD.as_secs() / 2 + SPREAD.as_secs() + LOOK.as_secs() + INQUIRY.as_secs();
     assert!(first + second + MAJORITY.as_secs() <= REPLACED.as_secs());
 };
-
-/// What a node has heard of the coordinator.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    /// The coordinator, and its term.
-    of: Option<(NodeId, Term)>,
-    /// When it has answered, or was seen for the first time.
-    heard: Instant,
-    /// When the node asks the others, if it hears nothing until then.
-    due: Instant,
-    /// How often it has tried to replace the coordinator.
-    attempts: u32,
-}
-
-impl Watch {
-    /// Begins to watch nobody.
-    pub fn new() -> Self {
-        let now = Instant::now();
-        Self { of: None, heard: now, due: now + PATIENCE, attempts: 0 }
-    }
-
-    /// Watches a coordinator.
-    fn begin(&mut self, of: (NodeId, Term), now: Instant) {
-        if self.of != Some(of) {
-            self.of = Some(of);
-            self.hear(now);
-        }
-    }
-
-    /// Notes that the coordinator has answered.
-    fn hear(&mut self, now: Instant) {
-        (self.heard, self.attempts) = (now, 0);
-        self.due = now + PATIENCE + some_of(SPREAD);
-    }
-
-    /// Says whether the node misses a coordinator.
-    fn misses(&self, coordinator: NodeId, now: Instant) -> bool {
-        self.of.is_some_and(|(own, _)| own == coordinator) && now.duration_since(self.heard) >= MISSED
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        now >= self.due
-    }
-
-    /// Notes an attempt to replace the coordinator, and returns how many there were before.
-    fn attempt(&mut self, now: Instant) -> u32 {
-        self.due = now + SPREAD / 2 + some_of(SPREAD);
-        self.attempts += 1;
-        self.attempts - 1
-    }
-}
-
-/// Returns a random part of some time.
-fn some_of(time: Duration) -> Duration {
-    let [one, other, ..] = Uuid::new_v4().into_bytes();
-    time.mul_f64(f64::from(u16::from_le_bytes([one, other])) / f64::from(u16::MAX))
-}
 
 impl Node {
     /// Asks the coordinator whether it is there, and replaces it if it may and a majority has missed it.
@@ -199,30 +134,4 @@ pub(crate) fn keep_watch(node: Weak<Node>, may_replace: bool) -> Result<()> {
             node.watch_coordinator(may_replace);
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_hears_nothing_misses_the_coordinator_before_it_asks() {
-        let (one, other) = (NodeId(Uuid::from_u128(1)), NodeId(Uuid::from_u128(2)));
-        let (start, mut watch) = (Instant::now(), Watch::new());
-        let after = |seconds: u64| start + Duration::from_secs(seconds);
-        watch.begin((one, Term(1)), start);
-        assert!(
-            !watch.misses(one, after(5)) && watch.misses(one, after(6)) && !watch.misses(other, after(6))
-        );
-        assert!(!watch.is_due(after(9)) && watch.is_due(after(15)));
-        watch.begin((one, Term(1)), after(8));
-        assert!(watch.misses(one, after(8)), "the same is watched since the beginning");
-        watch.hear(after(8));
-        assert!(!watch.misses(one, after(13)) && !watch.is_due(after(17)) && watch.is_due(after(23)));
-        assert_eq!((watch.attempt(after(23)), watch.attempt(after(23))), (0, 1));
-        assert!(!watch.is_due(after(24)) && watch.is_due(after(30)));
-        watch.begin((one, Term(2)), after(30));
-        assert!(!watch.misses(one, after(35)), "it has begun again");
-        assert_eq!(watch.attempt(after(40)), 0);
-    }
 }

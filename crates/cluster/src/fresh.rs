@@ -8,87 +8,21 @@ use crate::node::Node;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::term::Stored;
 use hypostyle_placement::{Epoch, Term};
-use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often a node looks at the clock, and the time between two looks in which it was stopped.
+/// How often a node looks at the clock.
 const BEAT: Duration = Duration::from_millis(200);
-const STOPPED: Duration = Duration::from_secs(1);
 
 /// How long a reader waits for a majority. Reads need none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether a node may have missed what others know.
-#[derive(Debug, Default)]
-pub(crate) struct Doubt {
-    was_away: AtomicBool,
-    clock: Mutex<Clock>,
-    /// Locked by who asks the others, for all who read.
-    asking: Mutex<()>,
-}
-
-/// What a node that looks at the clock from time to time knows of when it was stopped.
-#[derive(Debug, Default)]
-struct Clock {
-    /// When it has looked, if it does.
-    looked: Option<Instant>,
-    /// The time that it was stopped before, all together.
-    stopped: Duration,
-}
-
-impl Clock {
-    /// Returns for how long the node was stopped since it has looked, if it was.
-    fn gap(&self) -> Option<Duration> {
-        self.looked.map(|looked| looked.elapsed()).filter(|gap| *gap > STOPPED)
-    }
-
-    /// Looks at the clock, if somebody does so from time to time.
-    fn look(&mut self) {
-        self.stopped += self.gap().unwrap_or_default();
-        self.looked = self.looked.map(|_| Instant::now());
-    }
-}
-
-impl Doubt {
-    /// Makes the doubt of a node that begins.
-    pub fn new(was_away: bool) -> Self {
-        Self { was_away: was_away.into(), ..Self::default() }
-    }
-
-    /// Says whether there is a doubt.
-    pub fn is_there(&self) -> bool {
-        self.clock.lock().gap().is_some() || self.was_away.load(Ordering::Acquire)
-    }
-
-    /// Returns for how long the node was stopped, all together.
-    pub fn stopped(&self) -> Duration {
-        let clock = self.clock.lock();
-        clock.stopped + clock.gap().unwrap_or_default()
-    }
-
-    fn beat(&self) {
-        let mut clock = self.clock.lock();
-        if clock.gap().is_some() {
-            self.was_away.store(true, Ordering::Release);
-        }
-        clock.look();
-        clock.looked = Some(Instant::now());
-    }
-
-    fn end(&self) {
-        self.was_away.store(false, Ordering::Release);
-        self.clock.lock().look();
-    }
-}
-
 impl Node {
     /// Has the node ask the others for what it has missed, before it is read the next time.
     pub fn doubt(&self) {
-        self.doubt.was_away.store(true, Ordering::Release);
+        self.doubt.begin();
     }
 
     /// Learns what others know, if this node was away. Without a majority, it goes on with what it knows.
@@ -96,7 +30,7 @@ impl Node {
         if !self.doubt.is_there() {
             return;
         }
-        let _one = self.doubt.asking.lock();
+        let _one = self.doubt.ask_alone();
         if !self.doubt.is_there() {
             return;
         }
@@ -223,30 +157,4 @@ pub(crate) fn keep_time(node: Weak<Node>) -> Result<()> {
         }
     };
     start_thread("hypostyle-clock", work)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_was_stopped_is_in_doubt_until_it_has_asked() {
-        let doubt = Doubt::new(true);
-        assert!(doubt.is_there());
-        doubt.end();
-        assert!(!doubt.is_there());
-        doubt.beat();
-        assert!(!doubt.is_there());
-        let long_ago = Instant::now() - 2 * STOPPED;
-        // Whoever comes first: a reader, or the thread that looks at the clock.
-        doubt.clock.lock().looked = Some(long_ago);
-        assert!(doubt.is_there() && doubt.stopped() >= 2 * STOPPED);
-        doubt.end();
-        assert!(!doubt.is_there() && doubt.stopped() >= 2 * STOPPED);
-        doubt.clock.lock().looked = Some(long_ago);
-        doubt.beat();
-        assert!(doubt.is_there() && doubt.stopped() >= 4 * STOPPED);
-        doubt.end();
-        assert!(!doubt.is_there() && doubt.stopped() >= 4 * STOPPED);
-    }
 }

@@ -6,18 +6,26 @@
 //! | [`node`] | one node: what it has stored of the cluster, and its answers to other nodes |
 //! | [`message`] | what nodes ask each other |
 //! | [`peers`] | how a node reaches others |
+//! | `rows` | rows on their way |
 //! | `write` | writes the rows of statements, and of other replicas, to the fragments of a node |
 //! | [`forward`] | has the coordinator publish what a statement of another node changes |
+//! | `admit` | adds nodes to the cluster, and refuses copies of them |
+//! | `heard` | what other nodes have said that they keep |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | `count` | gives out values of columns that count |
+//! | `ranges` | such values that a node has, and has not given out |
 //! | `share` | shares the rows of a statement out among fragments, and reads them as they are sent |
 //! | [`backup`] | backs up all nodes, as they are at one moment |
+//! | [`door`] | what lets the clients of a node in |
 //! | `ready` | whether a node should get clients, and what it does before it ends |
 //! | [`repair`] | moves replicas, and brings back those that were away |
 //! | [`fit`] | makes the database of a node fit a catalog |
 //! | `history` | what a node stores of catalogs, as changes of each other |
+//! | `health` | what the node that coordinates knows of the others |
+//! | `watch` | what a node has heard of the coordinator |
 //! | `failover` | replaces a coordinator that a majority of the nodes has missed |
+//! | `doubt` | whether a node may have missed something |
 //! | `fresh` | learns what a node has missed, before it is read |
 //! | [`shown`] | what users are told of the cluster |
 //! | [`measure`] | what a node measures of others and of itself |
@@ -51,6 +59,7 @@
     )
 )]
 
+mod admit;
 pub mod backup;
 pub mod change;
 pub mod codec;
@@ -58,12 +67,16 @@ mod converter;
 pub mod coordinate;
 mod count;
 pub mod distribute;
+pub mod door;
+mod doubt;
 mod failover;
 pub mod fetch;
 pub mod fit;
 pub mod forward;
 mod fresh;
 pub mod gather;
+mod health;
+mod heard;
 mod history;
 pub mod measure;
 pub mod message;
@@ -72,8 +85,10 @@ mod part;
 pub mod partitions;
 pub mod peers;
 mod prune;
+mod ranges;
 mod ready;
 pub mod repair;
+mod rows;
 mod share;
 pub mod shown;
 pub mod stages;
@@ -82,6 +97,7 @@ pub mod table;
 pub mod task;
 mod tell;
 pub mod travel;
+mod watch;
 mod weigh;
 mod write;
 

@@ -2,35 +2,10 @@
 
 use crate::message::Request;
 use crate::node::Node;
+pub use crate::peers::PeerMeasure;
 use hypostyle_placement::{Epoch, Term};
 use hypostyle_sync::Mutex;
 use std::collections::BTreeMap;
-use std::time::Duration;
-
-/// What a node has measured of another one since it was opened.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct PeerMeasure {
-    /// The name of the other node.
-    pub peer: String,
-    /// What it was asked.
-    pub requests: u64,
-    /// Requests that have failed because it could not be reached, or was silent for too long.
-    pub unreachable: u64,
-    /// Requests that have failed for another reason. One that nobody wanted any more has not failed.
-    pub failed: u64,
-    /// The bytes of all frames to it, before TLS.
-    pub bytes_sent: u64,
-    /// The bytes of all frames that it has sent, before TLS.
-    pub bytes_received: u64,
-    /// The rows that it has sent.
-    pub rows_received: u64,
-    /// How long threads have waited for it: one after the other, if they have waited together.
-    pub waited: Duration,
-    /// Connections to it that wait for the next request.
-    pub idle_connections: u64,
-    /// Whether it could be reached the last time; `None` if it was not asked yet.
-    pub reachable: Option<bool>,
-}
 
 /// What a node tells of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +38,7 @@ impl Served {
             | Request::Store { .. }
             | Request::Catalog { .. }
             | Request::TakeOver
+            | Request::Drain
             | Request::InRows => "catalog",
             Request::Backup { .. } => "backup",
             Request::Identify | Request::Missed(_) | Request::Weigh { .. } => "identify",

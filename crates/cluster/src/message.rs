@@ -1,8 +1,7 @@
 //! What nodes ask each other. The bytes are JSON: requests are small, and plans are Base64 within.
 
-use crate::backup::Backup;
 use crate::change::Seen;
-use crate::peers::RowReader;
+use crate::rows::RowReader;
 use arrow::array::{Array, AsArray, LargeBinaryArray, RecordBatch, RecordBatchIterator};
 use arrow::datatypes::{DataType, Field, Schema};
 use hypostyle_placement::append;
@@ -79,6 +78,9 @@ pub enum Request {
     Missed(NodeId),
     /// Coordinate the cluster in my place: I am about to end. An earlier release does not know this.
     TakeOver,
+    /// Let no new clients in, have another node coordinate, and tell how many clients there are: you are
+    /// about to end. An earlier release does not know this.
+    Drain,
     /// Which published catalog do you know, if it is later than this one?
     Catalog {
         /// The state that is known.
@@ -178,6 +180,38 @@ pub enum Request {
     Rows(Box<TaskRows>),
 }
 
+/// What a node does for a backup of its cluster.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Backup {
+    /// Look whether a backup can be written into a directory, and leave little to the snapshot.
+    Prepare {
+        /// A directory that is not there yet.
+        directory: String,
+    },
+    /// Take a snapshot, which has to be of this state of the catalog.
+    Keep {
+        /// The number of the backup.
+        id: Uuid,
+        /// The term of the coordinator that has published the state.
+        term: Term,
+        /// The number of the state.
+        epoch: Epoch,
+    },
+    /// Write the snapshot into a directory.
+    Write {
+        /// The number of the backup.
+        id: Uuid,
+        /// The directory that was prepared.
+        directory: String,
+    },
+    /// Drop the snapshot, or end writing it.
+    Forget {
+        /// The number of the backup.
+        id: Uuid,
+    },
+}
+
 /// A task of a stage, of all queries of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TaskName {
@@ -196,7 +230,7 @@ pub struct StageTask {
     pub name: TaskName,
     /// How many tasks the stage has.
     pub tasks: usize,
-    /// The plan ([`crate::codec`]), whose leaves name the nodes that they read ([`Task`]).
+    /// The plan, as bytes, whose leaves name the nodes that they read ([`Task`]).
     #[serde(with = "base64_text")]
     pub plan: Vec<u8>,
     /// Settings of the session that decide about rows.
@@ -301,6 +335,16 @@ pub enum Reply {
         /// it.
         #[serde(default)]
         promised: Term,
+        /// The place of the catalog that the node has stored, published or not. An earlier release does not
+        /// tell it.
+        #[serde(default)]
+        stored: Option<Place>,
+        /// Which process the node is, of all that ever were it. An earlier release does not tell it.
+        #[serde(default)]
+        run: Option<Uuid>,
+        /// The clients of the node, if it is served. An earlier release does not tell it.
+        #[serde(default)]
+        clients: Option<u64>,
     },
     /// The answer to [`Request::Missed`].
     Missed {
@@ -311,6 +355,11 @@ pub enum Reply {
     },
     /// The answer to [`Request::TakeOver`]: the node coordinates.
     TookOver,
+    /// The answer to [`Request::Drain`].
+    Draining {
+        /// The clients that are left.
+        clients: u64,
+    },
     /// The answer to [`Request::Ask`]; some need none.
     Answer(Option<Box<Answer<Catalog>>>),
     /// The answer to [`Request::Store`] of a node that has neither the catalog nor the other one.
@@ -349,7 +398,7 @@ pub enum Reply {
 /// A part of a query for one node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// The plan ([`crate::codec`]), whose scans name tables of the cluster.
+    /// The plan, as bytes, whose scans name tables of the cluster.
     #[serde(with = "base64_text")]
     pub plan: Vec<u8>,
     /// The state of the catalog that the positions are of.

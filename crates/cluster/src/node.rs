@@ -2,31 +2,33 @@
 
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
-use crate::count::Ranges;
-use crate::failover::Watch;
+use crate::door::Door;
+use crate::doubt::Doubt;
 use crate::fit::AllMade;
-use crate::fresh::Doubt;
+use crate::health::{Compacted, Health};
+use crate::heard::{Heard, Kept};
 use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
 use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
-use crate::repair::{Compacted, Health};
+use crate::ranges::Ranges;
 use crate::state;
-pub use crate::state::SCHEMA;
+pub use crate::state::{SCHEMA, SEQUENCE};
+use crate::watch::Watch;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
-use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Voter};
+use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Instant;
 use uuid::Uuid;
@@ -88,6 +90,8 @@ pub trait Host: Send + Sync {
 pub struct Node {
     this: Weak<Self>,
     id: NodeId,
+    /// Which process it is, of all that ever were the node.
+    run: Uuid,
     name: String,
     address: String,
     /// The cluster that the node is part of, which it never leaves.
@@ -136,12 +140,18 @@ pub struct Node {
     pub(crate) compacted: Mutex<Compacted>,
     /// How the nodes were the last time, on the node that coordinates.
     pub(crate) health: Mutex<BTreeMap<NodeId, Health>>,
+    /// What the nodes have said that they keep.
+    pub(crate) heard: Heard,
     /// What it has heard of the coordinator.
     pub(crate) watch: Mutex<Watch>,
     /// Locked by the one writer of a table, on the node that coordinates.
     turns: Mutex<BTreeMap<TableId, Arc<Mutex<()>>>>,
     /// The backups of the cluster that it has begun.
     pub(crate) backups: Backups,
+    /// Whether another process is this node where the others find it.
+    pub(crate) is_copy: AtomicBool,
+    /// What lets its clients in, if it is served.
+    pub(crate) door: OnceLock<Arc<dyn Door>>,
     /// What others have asked this node for.
     pub served: Served,
 }
@@ -184,6 +194,7 @@ impl Node {
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
             id,
+            run: Uuid::new_v4(),
             name: name.into(),
             address: address.into(),
             cluster,
@@ -213,9 +224,12 @@ impl Node {
             moving: Mutex::new(()),
             compacted: Mutex::default(),
             health: Mutex::default(),
+            heard: Heard::default(),
             watch: Mutex::new(Watch::new()),
             turns: Mutex::default(),
             backups: Backups::default(),
+            is_copy: AtomicBool::new(false),
+            door: OnceLock::new(),
             served: Served::default(),
         }))
     }
@@ -254,6 +268,11 @@ impl Node {
     /// The node's number, which it has for ever.
     pub fn id(&self) -> NodeId {
         self.id
+    }
+
+    /// Which process it is, of all that ever were the node.
+    pub(crate) fn run(&self) -> Uuid {
+        self.run
     }
 
     /// The node's name.
@@ -381,19 +400,14 @@ impl Node {
     /// Answers what this node is asked, be it by itself.
     pub(crate) fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
         Ok(match request {
-            Request::Identify => Answer::Reply(Reply::Identity {
-                node: self.id,
-                cluster: self.cluster.get().copied(),
-                epoch: self.catalog().map_or(Epoch(0), |catalog| catalog.epoch),
-                term: self.catalog().map_or(Term(0), |catalog| catalog.term),
-                promised: self.promised(),
-            }),
+            Request::Identify => Answer::Reply(self.identity()),
             Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
             Request::Store(told) => Answer::Reply(match self.whole(&told)? {
                 Some(ask) => Reply::Answer(self.vote(&ask)?.map(Box::new)),
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
+            Request::Drain => Answer::Reply(self.drain_here()?),
             Request::TakeOver => Answer::Reply(self.promote().map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
@@ -431,6 +445,21 @@ impl Node {
                 Answer::Reply(Reply::Weighed { node: self.id, fragments: self.own_bytes(table)? })
             }
         })
+    }
+
+    /// Says who this node is, and what it knows.
+    fn identity(&self) -> Reply {
+        let (known, Kept { promised, stored }) = (self.catalog(), self.kept());
+        Reply::Identity {
+            node: self.id,
+            cluster: self.cluster.get().copied(),
+            epoch: known.as_ref().map_or(Epoch(0), |catalog| catalog.epoch),
+            term: known.as_ref().map_or(Term(0), |catalog| catalog.term),
+            promised,
+            stored,
+            run: Some(self.run),
+            clients: self.door.get().map(|door| door.clients() as u64),
+        }
     }
 
     /// Makes this node one that coordinates a cluster of its own, unless it is in one.
@@ -537,7 +566,17 @@ impl Node {
 
     /// Returns the highest term that the node has promised to follow.
     pub(crate) fn promised(&self) -> Term {
-        self.voter.lock().as_ref().map_or(Term(0), |voter| voter.promised)
+        self.kept().promised
+    }
+
+    /// Returns what the node keeps of coordinators' messages.
+    fn kept(&self) -> Kept {
+        let voter = self.voter.lock();
+        let of = |voter: &Voter<Catalog>| Kept {
+            promised: voter.promised,
+            stored: voter.stored.as_ref().map(Stored::place),
+        };
+        voter.as_ref().map_or_else(Kept::default, of)
     }
 
     /// Returns the rows of a fragment that a reader sees: those of a snapshot, if it has them already.

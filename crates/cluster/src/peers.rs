@@ -1,15 +1,12 @@
 //! How a node reaches others.
 
-use crate::measure::PeerMeasure;
 use crate::message::{Addressed, Reply};
-use arrow::array::RecordBatchReader;
+pub use crate::rows::RowReader;
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_placement::catalog::Node;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Weak;
-
-/// Rows on their way between nodes.
-pub type RowReader = Box<dyn RecordBatchReader + Send>;
+use std::time::Duration;
 
 /// What a node answers.
 pub enum Answer {
@@ -46,6 +43,31 @@ impl Answer {
 pub(crate) fn unexpected(what: &str) -> Error {
     let message = format!("a node answered with {what} that were not asked for");
     Error::new(ErrorKind::Connection, message).with_sqlstate("08P01")
+}
+
+/// What a node has measured of another one since it was opened.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PeerMeasure {
+    /// The name of the other node.
+    pub peer: String,
+    /// What it was asked.
+    pub requests: u64,
+    /// Requests that have failed because it could not be reached, or was silent for too long.
+    pub unreachable: u64,
+    /// Requests that have failed for another reason. One that nobody wanted any more has not failed.
+    pub failed: u64,
+    /// The bytes of all frames to it, before TLS.
+    pub bytes_sent: u64,
+    /// The bytes of all frames that it has sent, before TLS.
+    pub bytes_received: u64,
+    /// The rows that it has sent.
+    pub rows_received: u64,
+    /// How long threads have waited for it: one after the other, if they have waited together.
+    pub waited: Duration,
+    /// Connections to it that wait for the next request.
+    pub idle_connections: u64,
+    /// Whether it could be reached the last time; `None` if it was not asked yet.
+    pub reachable: Option<bool>,
 }
 
 /// Connections to other nodes.

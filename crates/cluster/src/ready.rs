@@ -1,13 +1,19 @@
 //! Tells who starts and ends nodes, one after the other, whether a node should get clients and whether the
 //! next one may be ended; and has another node coordinate before this one ends.
 
+use crate::door::Door;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::unexpected;
+use hypostyle_placement::NodeId;
 use hypostyle_placement::catalog::{Catalog, NodeState};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
+
+/// How often it is looked how many clients a node still has.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// How long nodes are asked to take over. After that, they replace who coordinates by themselves.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,6 +57,49 @@ impl Node {
             Some(NodeState::Lost) => Err(not_yet("it counts as lost".into())),
             None => Err(not_yet("it has left the cluster".into())),
         }
+    }
+
+    /// Says what lets the node's clients in, once.
+    pub fn set_door(&self, door: Arc<dyn Door>) {
+        let _already = self.door.set(door);
+    }
+
+    /// Has another node let no new clients in, and not coordinate, because it is about to end, and waits
+    /// until its clients are gone. If who waits may not proceed, the node still lets no new ones in.
+    ///
+    /// # Errors
+    /// Those of the node, and of `proceed`; `InvalidInput` for this node, which has the client who waits.
+    pub fn drain_clients(&self, id: NodeId, proceed: &dyn Fn() -> Result<()>) -> Result<()> {
+        if id == self.id() {
+            return Err(Error::invalid_input(format!(
+                "node \"{}\" cannot wait until you are gone: connect to another node, and run it there",
+                self.name()
+            )));
+        }
+        let mut before = None;
+        loop {
+            let Reply::Draining { clients } = self.ask(id, Request::Drain, None)? else {
+                return Err(unexpected("another message"));
+            };
+            if before.replace(clients) != Some(clients) {
+                tracing::info!(node = %id, clients, "a node drains, and has clients");
+            }
+            if clients == 0 {
+                return Ok(());
+            }
+            proceed()?;
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Lets no new clients in.
+    pub(crate) fn drain_here(&self) -> Result<Reply> {
+        let none =
+            || Error::unsupported(format!("node \"{}\" is no server that lets clients in", self.name()));
+        let door = self.door.get().ok_or_else(none)?;
+        door.close();
+        self.hand_over()?;
+        Ok(Reply::Draining { clients: door.clients() as u64 })
     }
 
     /// Has another node coordinate, if this one does: it is about to end, and nobody has to miss it first.

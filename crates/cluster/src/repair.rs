@@ -1,9 +1,12 @@
 //! Moves replicas from node to node, and brings those up to date that were away: on the node that
 //! coordinates.
 
+use crate::admit::keep_alone;
 use crate::coordinate::start_thread;
 use crate::failover::keep_watch;
 use crate::fresh::keep_time;
+use crate::health::COPIES_AT_ONCE;
+pub use crate::health::Health;
 use crate::message::{Reply, Request};
 use crate::node::Node;
 use crate::peers::{is_unreachable, unexpected};
@@ -24,96 +27,6 @@ const LEFTOVERS_KEPT: Duration = Duration::from_secs(60);
 
 /// How often the coordinator looks after the nodes.
 const INTERVAL: Duration = Duration::from_secs(2);
-
-/// The fragments that are copied at the same time.
-const COPIES_AT_ONCE: usize = 4;
-
-/// So many times as long as replicas were copied anew, none is: who reads and writes has the nodes and the
-/// network meanwhile.
-const REST_TIMES: u32 = 3;
-
-/// The replicas that were copied anew, since a coordinator began.
-#[derive(Debug, Default)]
-pub(crate) struct Compacted {
-    of_fragments: BTreeMap<FragmentId, Copied>,
-    /// None is copied before.
-    rests_until: Option<Instant>,
-}
-
-/// How a replica of a fragment was copied anew.
-#[derive(Clone, Copy, Debug)]
-struct Copied {
-    when: Instant,
-    /// The nodes from and to which the only replica was moved, if it is to come back.
-    moved: Option<(NodeId, NodeId)>,
-}
-
-impl Compacted {
-    fn rests(&self) -> bool {
-        self.rests_until.is_some_and(|until| until > Instant::now())
-    }
-
-    /// Says whether replicas are to come back.
-    fn has_moved(&self) -> bool {
-        self.of_fragments.values().any(|copied| copied.moved.is_some())
-    }
-
-    /// Returns the next steps, of no more fragments than are copied at the same time: of those that are to
-    /// come back, some time after they have moved, and of others, some time after they were copied the last
-    /// time.
-    fn plan(
-        &mut self,
-        catalog: &Catalog,
-        is_there: &dyn Fn(NodeId) -> bool,
-        pause: Duration,
-    ) -> BTreeMap<FragmentId, Vec<Step>> {
-        let mut steps = BTreeMap::<FragmentId, Vec<Step>>::new();
-        let is_over = |copied: &Copied| copied.when.elapsed() >= pause;
-        self.of_fragments.retain(|id, copied| {
-            let Some((from, to)) = copied.moved.filter(|_| is_over(copied)) else { return !is_over(copied) };
-            let back = layout::bring_back(catalog, *id, from, to);
-            let is_to_come = !back.is_empty();
-            if is_to_come && is_there(from) && is_there(to) {
-                steps.insert(*id, back);
-            }
-            is_to_come
-        });
-        let returning: BTreeSet<FragmentId> = steps.keys().copied().collect();
-        for step in layout::compact(catalog, is_there) {
-            let id = step.fragment();
-            if !self.of_fragments.contains_key(&id) {
-                steps.entry(id).or_default().push(step);
-            }
-        }
-        // Those that are to come back are needed where they were.
-        let is_later = |id: &FragmentId| !returning.contains(id);
-        let mut order: Vec<FragmentId> = steps.keys().copied().collect();
-        order.sort_by_key(|id| (is_later(id), *id));
-        let first: BTreeSet<FragmentId> = order.into_iter().take(COPIES_AT_ONCE).collect();
-        steps.retain(|id, _| first.contains(id));
-        steps
-    }
-
-    /// Notes that steps were taken, or failed, since some time.
-    fn note(&mut self, steps: &BTreeMap<FragmentId, Vec<Step>>, since: Instant, is_done: bool) {
-        // A copy may take longer than the pause behind it.
-        let when = Instant::now();
-        self.rests_until = Some(when + REST_TIMES * (when - since));
-        for (id, steps) in steps {
-            let moved = match steps.as_slice() {
-                [Step::Copy { from, to, .. }, Step::Drop { node, .. }] if from == node => Some((*from, *to)),
-                _ => None,
-            };
-            let before = self.of_fragments.get(id).and_then(|copied| copied.moved);
-            let moved = match before {
-                // It has come back, or is still to come.
-                Some(before) => (!is_done).then_some(before),
-                None => moved,
-            };
-            self.of_fragments.insert(*id, Copied { when, moved });
-        }
-    }
-}
 
 /// What a node does by itself while others are away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,10 +143,11 @@ impl Node {
         self.health.lock().retain(|id, _| catalog.node(*id).is_some());
         let mut there = Vec::new();
         for member in &catalog.nodes {
-            let epoch = self.epoch_of(member.id);
-            self.health.lock().entry(member.id).or_default().note(epoch.as_ref().err());
-            match epoch {
-                Ok(epoch) => there.push((member.id, epoch)),
+            let state = self.state_of(member.id);
+            let clients = state.as_ref().map(|(_, clients)| *clients);
+            self.health.lock().entry(member.id).or_default().note(clients);
+            match state {
+                Ok((epoch, _)) => there.push((member.id, epoch)),
                 Err(error) => {
                     tracing::warn!(node = member.name, %error, "a node of the cluster is not there")
                 }
@@ -290,13 +204,6 @@ impl Node {
         }
         if let Some(health) = self.health.lock().get_mut(&id) {
             health.problem = problem.map(|error| error.to_string());
-        }
-    }
-
-    fn epoch_of(&self, node: NodeId) -> Result<Epoch> {
-        match self.ask(node, Request::Identify, None)? {
-            Reply::Identity { epoch, .. } => Ok(epoch),
-            _ => Err(unexpected("a message")),
         }
     }
 
@@ -423,7 +330,7 @@ impl Node {
             while let Some(id) = next() {
                 if let Err(error) = self.bring_fragment(id, node) {
                     failed.lock().get_or_insert(error);
-                    if self.epoch_of(node).is_err() {
+                    if self.state_of(node).is_err() {
                         waiting.lock().clear();
                     }
                 }
@@ -497,32 +404,6 @@ impl Drop for LookedAfter {
     }
 }
 
-/// How a node was when it was looked after.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Health {
-    /// Whether it has answered.
-    pub is_reachable: bool,
-    /// When it was found not to answer, if it has not since.
-    pub away_since: Option<Instant>,
-    /// Why it was not brought up to date.
-    pub problem: Option<String>,
-}
-
-impl Health {
-    /// Notes that a node has answered, or why it has not.
-    fn note(&mut self, error: Option<&Error>) {
-        match error {
-            None if self.is_reachable => {}
-            None => *self = Self { is_reachable: true, ..Self::default() },
-            Some(error) => {
-                self.is_reachable = false;
-                self.away_since.get_or_insert_with(Instant::now);
-                self.problem = Some(error.to_string());
-            }
-        }
-    }
-}
-
 /// Looks after the nodes of a cluster from time to time, for as long as this node is open.
 ///
 /// # Errors
@@ -530,6 +411,7 @@ impl Health {
 pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
     keep_time(node.clone())?;
+    keep_alone(node.clone())?;
     keep_watch(node.clone(), care.failover)?;
     let work = move || {
         let (mut leftovers, looked_after) = (BTreeMap::new(), Arc::default());

@@ -4,7 +4,7 @@
 //! whoever sends them reads them again: from the column files to which the statement has written them.
 
 use crate::change::{self, Batches, Changes, OfFragment, Rows, Seen};
-use crate::peers::RowReader;
+use crate::rows::RowReader;
 use crate::state;
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, UInt64Array};
 use arrow::compute::take_record_batch;

@@ -4,6 +4,7 @@
 use crate::measure::PeerMeasure;
 use crate::node::Node;
 use crate::repair::Health;
+use crate::state::SCHEMA;
 use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
@@ -36,7 +37,7 @@ pub fn relation(node: &Node, catalog: &Catalog, name: &str) -> Result<Option<Rec
 /// As [`relation`].
 pub fn nodes(node: &Node, catalog: &Catalog) -> Result<RecordBatch> {
     let nodes = &catalog.nodes;
-    let all = catalog.tables.iter().flat_map(|table| &table.fragments);
+    let all = tables(catalog).flat_map(|table| &table.fragments);
     let count = |of: &hypostyle_placement::catalog::Node| {
         all.clone().filter(|fragment| fragment.replica(of.id).is_some()).count() as u64
     };
@@ -58,6 +59,10 @@ pub fn nodes(node: &Node, catalog: &Catalog) -> Result<RecordBatch> {
                 health.iter().map(|health| health.and_then(|health| health.problem.as_deref())),
             )),
         ),
+        (
+            "clients",
+            Arc::new(UInt64Array::from_iter(health.iter().map(|health| health.and_then(|of| of.clients)))),
+        ),
     ])
 }
 
@@ -67,6 +72,11 @@ fn state(state: NodeState) -> &'static str {
         NodeState::Draining => "draining",
         NodeState::Lost => "lost",
     }
+}
+
+/// Returns the tables that users have made; others stand for sequences.
+fn tables(catalog: &Catalog) -> impl Iterator<Item = &Table> + Clone {
+    catalog.tables.iter().filter(|table| table.schema != SCHEMA)
 }
 
 /// A replica, with what it is of, and its place among those of the fragment.
@@ -84,7 +94,7 @@ pub fn weighed_replicas(catalog: &Catalog, only: Option<TableId>, told: &Bytes) 
 }
 
 fn of_replicas(catalog: &Catalog, only: Option<TableId>) -> Vec<OfReplica<'_>> {
-    let tables = catalog.tables.iter().filter(|table| only.is_none_or(|id| id == table.id));
+    let tables = tables(catalog).filter(|table| only.is_none_or(|id| id == table.id));
     let of_fragment = |(table, id, fragment)| {
         let replicas: &Fragment = fragment;
         replicas
@@ -111,7 +121,7 @@ fn replicas(rows: &[OfReplica<'_>], catalog: &Catalog) -> [(&'static str, ArrayR
 }
 
 fn fragments(catalog: &Catalog) -> Result<RecordBatch> {
-    let rows: Vec<(&Table, FragmentId, &Fragment)> = catalog.tables.iter().flat_map(numbered).collect();
+    let rows: Vec<(&Table, FragmentId, &Fragment)> = tables(catalog).flat_map(numbered).collect();
     let in_sync = |fragment: &Fragment| fragment.in_sync().count() as u64;
     batch([
         ("schema", text(rows.iter().map(|row| row.0.schema.as_str()))),

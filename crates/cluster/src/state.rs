@@ -18,6 +18,10 @@ use std::sync::Arc;
 /// The schema of what a node has of its cluster. Statements cannot change it.
 pub const SCHEMA: &str = "hypostyle_cluster";
 
+/// The beginning of the names of tables, in this schema, that stand for the sequences of the cluster; behind
+/// it are the schema and the name of the sequence. Such a table has no rows, and one column, which counts.
+pub const SEQUENCE: &str = "sequence ";
+
 /// The table with one row for each thing that is known: its name, and its value as JSON.
 const STATE: &str = "state";
 
@@ -66,7 +70,8 @@ pub fn strangers(snapshot: &Snapshot) -> Result<Vec<String>> {
         let table = snapshot.table(SCHEMA, name).filter(|_| name == history::TABLE);
         table.is_some_and(|table| history::is_of_catalogs(table))
     };
-    let tables = tables.filter(|name| *name != STATE && !is_replica(name) && !is_of_catalogs(name));
+    let is_of_node = |name: &str| name == STATE || name.starts_with(SEQUENCE);
+    let tables = tables.filter(|name| !is_of_node(name) && !is_replica(name) && !is_of_catalogs(name));
     let views = catalog.views.iter().filter(|view| view.schema == SCHEMA).map(|view| &view.name);
     let sequences = catalog.sequences.iter().filter(|of| of.schema == SCHEMA).map(|of| &of.name);
     Ok(tables.chain(views).chain(sequences).cloned().collect())

@@ -1,8 +1,10 @@
 //! What a coordinator tells one node: catalogs by what differs from the last one that the node has taken.
 
+use crate::heard::Kept;
 use crate::message::{Reply, Request, StoreDifference};
 use crate::node::Node;
 use crate::peers::{self, is_unreachable, unexpected};
+use hypostyle_placement::NodeId;
 use hypostyle_placement::catalog::{Catalog, Node as Member};
 use hypostyle_placement::term::{Answer, Ask};
 use hypostyle_types::Result;
@@ -44,6 +46,20 @@ impl Told {
 }
 
 impl Node {
+    /// Notes what a node keeps, by its answer to a coordinator's message.
+    pub(crate) fn hear(&self, node: NodeId, answer: Option<&Answer<Catalog>>) {
+        let kept = match answer {
+            Some(Answer::Promised { term, .. } | Answer::Refused { term }) => {
+                Kept { promised: *term, stored: None }
+            }
+            Some(Answer::Accepted { term, epoch, .. }) => {
+                Kept { promised: *term, stored: Some((*term, *epoch)) }
+            }
+            None => return,
+        };
+        self.heard.note(node, kept);
+    }
+
     /// Brings a node a coordinator's message, and returns its answer, if the message needs one.
     ///
     /// # Errors

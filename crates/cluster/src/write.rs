@@ -4,7 +4,7 @@
 use crate::change;
 use crate::message::{Piece, Request};
 use crate::node::Node;
-use crate::peers::RowReader;
+use crate::rows::RowReader;
 use crate::state;
 use arrow::array::{RecordBatch, RecordBatchIterator, UInt64Array};
 use arrow::error::ArrowError;

@@ -265,8 +265,17 @@ impl Measured {
 impl RemotePeers {
     /// Reaches nodes as a user with a password, and inside TLS if there are certificates.
     pub fn new(user: &str, password: Option<String>, certificates: Option<Certificates>) -> Self {
-        let access = Arc::new(Access { user: user.into(), password, certificates });
+        let access = Arc::new(Access { user: user.into(), password, certificates, by_certificate: false });
         Self { access, places: HashMap::new(), idle: Arc::default(), measured: Mutex::default() }
+    }
+
+    /// Says that nodes which know no password are right ones, too, if they have shown their certificates.
+    /// Some do not have one yet, or have given it up.
+    pub fn by_certificate(self, suffices: bool) -> Self {
+        let Access { user, password, certificates, .. } = &*self.access;
+        let (user, password, certificates) = (user.clone(), password.clone(), certificates.clone());
+        let access = Arc::new(Access { user, password, certificates, by_certificate: suffices });
+        Self { access, ..self }
     }
 
     /// Says where some nodes are, by their names, whatever the catalog of the cluster says: they may have
@@ -295,12 +304,31 @@ struct Access {
     user: String,
     password: Option<String>,
     certificates: Option<Certificates>,
+    /// Whether a node that has no password is a right one by its certificate.
+    by_certificate: bool,
 }
 
 impl Access {
     fn connect(&self, address: &str, connect_time: Duration, traffic: Arc<Traffic>) -> Result<Connection> {
+        let connect = |password| self.connect_by(password, address, connect_time, traffic.clone());
+        match connect(self.password.clone()) {
+            // It has not proved that it knows the password. Who has no certificate is refused again.
+            Err(error) if self.by_certificate && self.password.is_some() && error.sqlstate() == "28000" => {
+                connect(None)
+            }
+            connected => connected,
+        }
+    }
+
+    fn connect_by(
+        &self,
+        password: Option<String>,
+        address: &str,
+        connect_time: Duration,
+        traffic: Arc<Traffic>,
+    ) -> Result<Connection> {
         let mut address = Address::parse(&format!("hypostyle://{}@{address}/", self.user))?;
-        address.password.clone_from(&self.password);
+        address.password = password;
         if let Some(files) = &self.certificates {
             address.tls = hypostyle_client::Tls::On;
             address.tls_ca = Some(files.authorities.clone());
@@ -590,7 +618,12 @@ mod tests {
     fn who_asks_a_silent_node_again_does_not_wait() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let access = Arc::new(Access { user: "cluster".into(), password: None, certificates: None });
+        let access = Arc::new(Access {
+            user: "cluster".into(),
+            password: None,
+            certificates: None,
+            by_certificate: false,
+        });
         let measured = Measured::new(access.clone());
         measured.address.lock().clone_from(&address);
         let ask = || {

@@ -1,6 +1,8 @@
-//! What a server that is a node of a cluster tells Prometheus of it.
+//! What a server that is a node of a cluster tells Prometheus of it, and what the node may do to its clients.
 
+use crate::server::Server;
 use hypostyle::Database;
+use hypostyle::cluster::door::Door;
 use hypostyle::cluster::measure::PeerMeasure;
 use hypostyle::cluster::node::Node;
 use prometheus_client::collector::Collector;
@@ -10,6 +12,30 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use std::fmt;
+use std::sync::{Arc, Weak};
+
+/// A server as what lets clients in, for as long as it is there: the node of its database knows it.
+struct OfServer(Weak<Server>);
+
+impl Door for OfServer {
+    fn close(&self) {
+        if let Some(server) = self.0.upgrade().filter(|server| !server.is_draining()) {
+            tracing::info!("draining");
+            server.drain();
+        }
+    }
+
+    fn clients(&self) -> usize {
+        self.0.upgrade().map_or(0, |server| server.clients())
+    }
+}
+
+impl Server {
+    /// Returns what the node of the database lets clients in by.
+    pub fn door(self: &Arc<Self>) -> Arc<dyn Door> {
+        Arc::new(OfServer(Arc::downgrade(self)))
+    }
+}
 
 /// The cluster that a database is part of, if it is a node.
 pub(crate) struct OfCluster(pub Database);

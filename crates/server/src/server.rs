@@ -137,7 +137,7 @@ pub struct Server {
     /// `None`: whoever can connect may do everything.
     pub(crate) users: RwLock<Option<Users>>,
     /// What the password of other nodes of the cluster is checked with.
-    nodes: OnceLock<Vec<Verifier>>,
+    nodes: OnceLock<OfNodes>,
     pub(crate) limits: Limits,
     tls: RwLock<Option<Tls>>,
     pub(crate) metrics: Metrics,
@@ -167,6 +167,14 @@ pub struct Server {
     pub(crate) cancels: Cancels,
     /// The sessions of our own clients, who may come back to them.
     pub(crate) resumable: Resumable,
+}
+
+/// What the passwords of other nodes are checked with.
+struct OfNodes {
+    /// There are several while one is changed.
+    passwords: Vec<Verifier>,
+    /// What one without a password is checked with, if its certificate is enough.
+    without: Option<Verifier>,
 }
 
 /// A place among the clients or among the other nodes, given back when it is dropped.
@@ -226,27 +234,37 @@ impl Server {
     }
 
     /// Lets other nodes of the cluster call this one, as the user `cluster` with any of these passwords:
-    /// there are several while one is changed.
+    /// there are several while one is changed. While they get their first one, or give it up, those that have
+    /// shown the certificate of a node need none.
     ///
     /// # Errors
     /// `Internal` the second time, and without chance.
-    pub fn admit_nodes<'a>(&self, passwords: impl IntoIterator<Item = &'a str>) -> Result<()> {
+    pub fn admit_nodes<'a>(
+        &self,
+        passwords: impl IntoIterator<Item = &'a str>,
+        certificate_suffices: bool,
+    ) -> Result<()> {
         let salt = random(SALT_BYTES)?;
         let verifier = |password: &str| Verifier::new(password, salt.clone(), ITERATIONS);
-        let verifiers = passwords.into_iter().map(verifier).collect();
-        self.nodes.set(verifiers).map_err(|_| Error::internal("other nodes are admitted already"))
+        let passwords = passwords.into_iter().map(verifier).collect();
+        let without = certificate_suffices.then(|| verifier(""));
+        self.nodes
+            .set(OfNodes { passwords, without })
+            .map_err(|_| Error::internal("other nodes are admitted already"))
     }
 
     /// Says whether other nodes have a password; else their certificates say who they are, if they have to
     /// show some.
     pub(crate) fn nodes_have_a_password(&self) -> bool {
-        self.nodes.get().is_some_and(|verifiers| !verifiers.is_empty())
+        self.nodes.get().is_some_and(|nodes| !nodes.passwords.is_empty())
     }
 
-    /// Returns what the further passwords of a user are checked with, beside [`Self::credentials`].
-    pub(crate) fn further_credentials(&self, user: &str) -> &[Verifier] {
+    /// Returns what the further passwords of a user are checked with, beside [`Self::credentials`], and what
+    /// none is, of somebody who has shown the certificate of a node.
+    pub(crate) fn further_credentials(&self, user: &str, is_node: bool) -> impl Iterator<Item = &Verifier> {
         let nodes = self.nodes.get().filter(|_| user == NODES_USER);
-        nodes.and_then(|verifiers| verifiers.get(1..)).unwrap_or_default()
+        let without = nodes.and_then(|nodes| nodes.without.as_ref()).filter(|_| is_node);
+        nodes.into_iter().flat_map(|nodes| nodes.passwords.iter().skip(1)).chain(without)
     }
 
     /// Other users from now on; sessions that are open stay.
@@ -371,6 +389,11 @@ impl Server {
         self.limits.clients
     }
 
+    /// Sessions of clients that are open now.
+    pub(crate) fn clients(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
     /// Sessions that are open now.
     pub fn sessions(&self) -> usize {
         self.open.load(Ordering::Acquire) + self.open_of_nodes.load(Ordering::Acquire)
@@ -434,7 +457,7 @@ impl Server {
     /// that it cannot be told from one that there is.
     pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
         if user == NODES_USER
-            && let Some([verifier, ..]) = self.nodes.get().map(Vec::as_slice)
+            && let Some([verifier, ..]) = self.nodes.get().map(|nodes| nodes.passwords.as_slice())
         {
             return Some((Some(Role::Cluster), verifier.clone()));
         }

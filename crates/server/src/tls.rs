@@ -3,9 +3,10 @@
 use crate::users::warn_if_others_may;
 use hypostyle_auth::scram;
 use hypostyle_types::{Error, Result};
-use rustls::RootCertStore;
+use rustls::client::danger::HandshakeSignatureValid;
 use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use std::path::Path;
@@ -51,14 +52,13 @@ impl Tls {
         let config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(wrong)?;
-        let nodes = node_authorities.map(|path| verifier(&[path], Asked::Always)).transpose()?;
-        let config = match (client_authorities, node_authorities) {
+        let nodes = node_authorities.map(|path| verifier(&[path])).transpose()?;
+        let config = match (client_authorities, &nodes) {
             (None, None) => config.with_no_client_auth(),
-            (Some(clients), None) => config.with_client_cert_verifier(verifier(&[clients], Asked::Always)?),
-            // Clients that are no nodes show none; who is a node is looked at later.
-            (None, Some(nodes)) => config.with_client_cert_verifier(verifier(&[nodes], Asked::IfThere)?),
-            (Some(clients), Some(nodes)) => {
-                config.with_client_cert_verifier(verifier(&[clients, nodes], Asked::Always)?)
+            (None, Some(nodes)) => config.with_client_cert_verifier(Arc::new(AnyOrNone(nodes.clone()))),
+            (Some(clients), _) => {
+                let authorities: Vec<&Path> = [clients].into_iter().chain(node_authorities).collect();
+                config.with_client_cert_verifier(verifier(&authorities)?)
             }
         };
         let config = config.with_single_cert(chain, private).map_err(wrong)?;
@@ -77,16 +77,55 @@ impl Tls {
     }
 }
 
-/// Whether a certificate has to be shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Always,
-    /// One that is shown has to be good.
-    IfThere,
+/// Lets clients show no certificate, or whichever one they have: many programs show the one for other servers
+/// to whoever asks, and only nodes are meant here. Who is one is looked at when it says so
+/// ([`Tls::is_node`]). Whoever shows a certificate has its key in any case.
+#[derive(Debug)]
+struct AnyOrNone(Arc<dyn ClientCertVerifier>);
+
+impl ClientCertVerifier for AnyOrNone {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.0.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        _own: &CertificateDer<'_>,
+        _others: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> std::result::Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, own, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        own: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> std::result::Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, own, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
-/// Returns what looks at certificates that some authorities sign.
-fn verifier(authorities: &[&Path], asked: Asked) -> Result<Arc<dyn ClientCertVerifier>> {
+/// Returns what looks at certificates that some authorities sign, which have to be shown.
+fn verifier(authorities: &[&Path]) -> Result<Arc<dyn ClientCertVerifier>> {
     let shown: Vec<String> = authorities.iter().map(|path| format!("\"{}\"", path.display())).collect();
     let failed = |why: String| Error::invalid_input(format!("{}: {why}", shown.join(", ")));
     let mut roots = RootCertStore::empty();
@@ -96,9 +135,8 @@ fn verifier(authorities: &[&Path], asked: Asked) -> Result<Arc<dyn ClientCertVer
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
-    let verifier = if asked == Asked::IfThere { verifier.allow_unauthenticated() } else { verifier };
-    verifier.build().map_err(|error| failed(format!("it cannot be used for clients: {error}")))
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    verifier.map_err(|error| failed(format!("it cannot be used for clients: {error}")))
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {

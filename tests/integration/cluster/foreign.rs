@@ -63,6 +63,7 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
     let (id, directory) = (Uuid::new_v4(), directory.to_string());
     vec![
         Request::Identify,
+        Request::Drain,
         Request::Ask(Box::new(Ask::Promise { term, owner, known: None })),
         Request::Ask(Box::new(Ask::Store { owner, stored })),
         Request::Store(Box::new(told.unwrap())),
@@ -196,7 +197,16 @@ fn who_asks_looks_who_answers() {
     ] {
         let asked = Arc::<Mutex<Vec<Request>>>::default();
         let (epoch, term) = (Epoch(1), Term(1));
-        let identity = Reply::Identity { node: says, cluster: cluster_of, epoch, term, promised: term };
+        let identity = Reply::Identity {
+            node: says,
+            cluster: cluster_of,
+            epoch,
+            term,
+            promised: term,
+            stored: None,
+            run: None,
+            clients: None,
+        };
         let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
         served.database.set_calls(Arc::new(Liar { identity, asked: asked.clone() })).unwrap();
         let peers = RemotePeers::new("node", Some("n".into()), None);
@@ -242,7 +252,7 @@ fn nodes_show_the_certificates_that_they_have_to() {
         std::fs::write(directory.path().join(name), text).unwrap();
         directory.path().join(name)
     });
-    for password in [None, Some("secret")] {
+    for (password, suffices) in [(None, false), (Some("secret"), false), (Some("secret"), true)] {
         let served = Served::new(Setup {
             certificate: Some(certificate()),
             node_authority: Some(authority.clone()),
@@ -250,7 +260,7 @@ fn nodes_show_the_certificates_that_they_have_to() {
             ..Setup::default()
         });
         if let Some(password) = password {
-            served.admit_nodes(&[password, "before"]);
+            served.admit_nodes(&[password, "before"], suffices);
         }
         let address = served.tcp.to_string();
         let nobody = Arc::new(RemotePeers::new("cluster", None, None));
@@ -264,18 +274,36 @@ fn nodes_show_the_certificates_that_they_have_to() {
         };
         ask(password, own.clone(), key.clone()).unwrap();
         // One that others have signed, and a password that nobody has.
-        ask(password, of_server("server.crt"), of_server("server.key")).unwrap_err();
+        for password in [password, None] {
+            ask(password, of_server("server.crt"), of_server("server.key")).unwrap_err();
+        }
         if password.is_some() {
             ask(Some("before"), own.clone(), key.clone()).unwrap();
             ask(Some("other"), own.clone(), key.clone()).unwrap_err();
+            // One that has no password yet, or has given it up.
+            assert_eq!(ask(None, own.clone(), key.clone()).is_ok(), suffices);
+        }
+        // Another node has a password, and this one may have none.
+        let files =
+            Certificates { certificate: own.clone(), key: key.clone(), authorities: of_server("server.crt") };
+        for by_certificate in [false, true] {
+            let peers = RemotePeers::new("cluster", Some("secret".into()), Some(files.clone()));
+            let peers = peers.by_certificate(by_certificate);
+            let answer = peers.call(&member, &Addressed::to_anybody(Uuid::new_v4()), None);
+            assert_eq!(answer.is_ok(), password.is_some() || by_certificate);
         }
         let connect = |user: &str| {
             let authorities = of_server("server.crt");
             let address = format!("hypostyle://{user}@{}/?tls_ca={}", served.tcp, authorities.display());
             served.connect(&address, true)
         };
-        // Who is no node shows none.
+        // Who is no node shows none, or the one that he has for other servers.
         assert_eq!(sorted_rows(&connect("rita:r").unwrap(), "SELECT 1").unwrap(), ["1"]);
+        let [authorities, certificate, key] =
+            ["server.crt", "server.crt", "server.key"].map(|name| of_server(name).display().to_string());
+        let shown = format!("?tls_ca={authorities}&tls_cert={certificate}&tls_key={key}");
+        let shows = served.connect(&format!("hypostyle://rita:r@{}/{shown}", served.tcp), true).unwrap();
+        assert_eq!(sorted_rows(&shows, "SELECT 1").unwrap(), ["1"]);
         let error = connect("node:n").err().unwrap();
         assert_eq!(error.sqlstate(), "28000", "{error}");
         assert!(error.message().contains("have to show certificates"), "{error}");

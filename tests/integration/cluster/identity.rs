@@ -131,3 +131,74 @@ fn values_outlive_the_coordinator() {
     cluster.on(0).execute("INSERT INTO t (n) VALUES (4)").unwrap();
     assert_eq!(keys(&cluster).len(), 4);
 }
+
+#[test]
+fn sequences_of_the_cluster_count_on_all_nodes() {
+    let cluster = Cluster::new(3);
+    let all = |sql: &str| on_each(&cluster, sql);
+    cluster.on(1).execute("CREATE SEQUENCE s START 5 REPLICATED").unwrap();
+    cluster.on(1).execute("CREATE SEQUENCE IF NOT EXISTS s REPLICATED").unwrap();
+    let connections = [0, 1, 2].map(|node| cluster.on(node));
+    let mut values = BTreeSet::new();
+    for _ in 0..300 {
+        for connection in &connections {
+            let value = sorted_rows(connection, "SELECT nextval('s')").unwrap();
+            assert!(values.insert(value[0].parse::<i64>().unwrap()), "{value:?} was given out twice");
+            assert_eq!(sorted_rows(connection, "SELECT currval('s')").unwrap(), value);
+        }
+    }
+    assert_eq!((values.len(), values.first()), (900, Some(&5)));
+    // One sequence for two tables.
+    for table in ["t", "u"] {
+        let columns = "(k BIGINT DEFAULT nextval('s') PRIMARY KEY, n INTEGER)";
+        let sql = format!("CREATE TABLE {table} {columns} PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2");
+        cluster.on(2).execute(&sql).unwrap();
+        for connection in &connections {
+            connection.execute(&format!("INSERT INTO {table} (n) VALUES (1), (2)")).unwrap();
+        }
+    }
+    cluster.on(0).execute("CREATE TABLE v (k BIGINT, n INTEGER) REPLICATED").unwrap();
+    cluster.on(0).execute("ALTER TABLE v ALTER COLUMN k SET DEFAULT nextval('s')").unwrap();
+    cluster.on(1).execute("INSERT INTO v (n) VALUES (1), (2)").unwrap();
+    let keys = "SELECT k FROM t UNION ALL SELECT k FROM u UNION ALL SELECT k FROM v";
+    let rows = all(keys);
+    let keys: BTreeSet<i64> = rows[0].iter().map(|key| key.parse().unwrap()).collect();
+    assert_eq!((rows[0].len(), keys.len()), (14, 14));
+    assert!(keys.is_disjoint(&values) && rows.iter().all(|other| *other == rows[0]));
+    // All go on where one says.
+    sorted_rows(&connections[2], "SELECT setval('s', 10000)").unwrap();
+    for connection in &connections {
+        let value = sorted_rows(connection, "SELECT nextval('s')").unwrap();
+        assert!(value[0].parse::<i64>().unwrap() > 10000, "{value:?}");
+    }
+    // What stands for it is no table of users.
+    assert_eq!(sorted_rows(&connections[0], "SHOW FRAGMENTS").unwrap().len(), 4 * 2 * 2 + 3);
+    assert!(cluster.nodes.iter().all(|node| node.strangers().unwrap().is_empty()));
+    for (sql, state) in [
+        ("CREATE SEQUENCE s REPLICATED", "42P07"),
+        ("CREATE SEQUENCE r INCREMENT 2 REPLICATED", "0A000"),
+        ("CREATE SEQUENCE r MAXVALUE 100 REPLICATED", "0A000"),
+        ("CREATE SEQUENCE r CYCLE REPLICATED", "0A000"),
+        ("CREATE SEQUENCE r OWNED BY t.n REPLICATED", "0A000"),
+        ("CREATE TEMP SEQUENCE r REPLICATED", "0A000"),
+        ("CREATE SEQUENCE hypostyle_cluster.r REPLICATED", "42501"),
+        ("ALTER SEQUENCE s INCREMENT 2", "0A000"),
+        ("CREATE TABLE w (k BIGINT DEFAULT nextval(lower('S'))) REPLICATED", "0A000"),
+        ("DROP SEQUENCE s", "2BP01"),
+        ("DROP SEQUENCE s CASCADE", "0A000"),
+        ("BEGIN; CREATE SEQUENCE r REPLICATED", "0A000"),
+        ("ROLLBACK; BEGIN; DROP SEQUENCE s", "0A000"),
+    ] {
+        let error = failure(&connections[1], sql);
+        assert_eq!(error.sqlstate(), state, "{sql}: {error}");
+    }
+    connections[1].execute("ROLLBACK").unwrap();
+    cluster.on(0).execute("DROP TABLE t; DROP TABLE u; DROP TABLE v").unwrap();
+    cluster.on(1).execute("DROP SEQUENCE s").unwrap();
+    for connection in &connections {
+        assert_eq!(failure(connection, "SELECT nextval('s')").sqlstate(), "42P01");
+    }
+    cluster.on(2).execute("CREATE SEQUENCE s AS SMALLINT START 32767 REPLICATED").unwrap();
+    assert_eq!(sorted_rows(&connections[2], "SELECT nextval('s')").unwrap(), ["32767"]);
+    assert_eq!(failure(&connections[0], "SELECT nextval('s')").sqlstate(), "2200H");
+}

@@ -3,15 +3,15 @@
 use super::{Cluster, Wires, on_each};
 use crate::served::until;
 use crate::tpch::sorted_rows;
-use hypostyle::Result;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::cluster::repair::{Care, look_after};
+use hypostyle::{ErrorKind, Result};
 use std::cell::OnceCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::sleep;
+use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 const REPLICAS: &str = "SELECT \"table\", count(*), count(DISTINCT node), bool_and(in_sync) FROM \
@@ -131,4 +131,78 @@ fn nodes_are_watched_while_rows_are_copied_to_one() {
     let in_sync = "SELECT bool_and(in_sync) FROM hypostyle_cluster.replica";
     until("a node does not catch up", || sorted_rows(&coordinator, in_sync).unwrap() == ["true"]);
     assert_eq!(on_each(&cluster, "SELECT count(*) FROM t"), vec![vec!["400"]; 4]);
+}
+
+/// Counts how many nodes read rows of others to copy them, at the same time.
+struct Counted {
+    wires: Arc<Wires>,
+    now: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Peers for Counted {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        if !matches!(request.request, Request::Read { .. }) {
+            return self.wires.call(node, request, rows);
+        }
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        sleep(Duration::from_millis(50));
+        let answer = self.wires.call(node, request, rows);
+        self.now.fetch_sub(1, Ordering::SeqCst);
+        answer
+    }
+}
+
+#[test]
+fn a_few_fragments_are_copied_at_the_same_time() {
+    let made = OnceCell::new();
+    let cluster = Cluster::reached_by(4, |wires| {
+        let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        made.get_or_init(|| Arc::new(Counted { wires: wires.clone(), now, most })).clone()
+    });
+    let counted: Arc<Counted> = made.into_inner().unwrap();
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 24 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    coordinator.execute("INSERT INTO t SELECT x FROM generate_series(1, 2400) AS r (x)").unwrap();
+    coordinator.execute("ALTER CLUSTER DRAIN NODE n4").unwrap();
+    let most = counted.most.load(Ordering::SeqCst);
+    assert!((2..=4).contains(&most), "{most} at the same time");
+    let read = "SELECT count(*), sum(k) FROM t";
+    assert_eq!(on_each(&cluster, read), vec![vec!["2400|2881200"]; 4]);
+    // Whoever adds a drained node again wants it to have rows.
+    let state = "SELECT state, replicas > 0 FROM hypostyle_cluster.node WHERE node = 'n4'";
+    assert_eq!(sorted_rows(&coordinator, state).unwrap(), ["draining|false"]);
+    coordinator.execute("ALTER CLUSTER ADD NODE n4 ADDRESS 'h4:1'").unwrap();
+    coordinator.execute("ALTER CLUSTER REBALANCE").unwrap();
+    assert_eq!(sorted_rows(&coordinator, state).unwrap(), ["active|true"]);
+    assert_eq!(on_each(&cluster, read), vec![vec!["2400|2881200"]; 4]);
+}
+
+#[test]
+fn a_query_that_is_cancelled_ends_on_all_nodes() {
+    let (served, _nodes) = super::metrics::nodes(3);
+    let connection = served[0].database.connect().unwrap();
+    connection.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS").unwrap();
+    connection.execute("CREATE TABLE d (k BIGINT) REPLICATED").unwrap();
+    for table in ["t", "d"] {
+        let rows = format!("INSERT INTO {table} SELECT x FROM generate_series(1, 3000) AS r (x)");
+        connection.execute(&rows).unwrap();
+    }
+    connection.execute("SET stages = off").unwrap();
+    let endless = "SELECT count(*) FROM t JOIN d AS one ON t.k % 2 = one.k % 2 JOIN d AS other \
+                   ON one.k % 2 = other.k % 2 WHERE (t.k + one.k + other.k) % 7919 = -1";
+    let interrupting = connection.clone();
+    let query = spawn(move || sorted_rows(&connection, endless).unwrap_err());
+    for other in &served[1..] {
+        other.await_statement("call of ");
+    }
+    interrupting.interrupt();
+    let error = query.join().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    for other in &served[1..] {
+        until("a node goes on with a query that nobody waits for", || other.running("call of ") == 0);
+    }
 }

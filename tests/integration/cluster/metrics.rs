@@ -1,11 +1,14 @@
 //! What a node tells of itself and of the others: its metrics, and `hypostyle_cluster.peer`.
 
-use crate::served::{Served, Setup};
+use super::failure;
+use crate::served::{Served, Setup, until};
 use crate::server::{http_get, users};
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::node::Node;
 use hypostyle_node::RemotePeers;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 /// Serves nodes, which call each other over TCP.
 pub(super) fn nodes(count: usize) -> (Vec<Served>, Vec<Arc<Node>>) {
@@ -17,6 +20,7 @@ pub(super) fn nodes(count: usize) -> (Vec<Served>, Vec<Arc<Node>>) {
         (served, node)
     };
     let (served, nodes): (Vec<Served>, Vec<Arc<Node>>) = (1..=count).map(serve).unzip();
+    served.iter().for_each(Served::give_door);
     nodes[0].found_cluster().unwrap();
     let coordinator = served[0].database.connect().unwrap();
     for node in &nodes[1..] {
@@ -168,4 +172,48 @@ fn a_coordinator_that_drains_hands_over() {
     // One that is gone is left out, and without another one there is an error.
     drop(served);
     assert!(nodes[1].hand_over().is_err());
+}
+
+#[test]
+fn a_node_is_drained_by_a_statement() {
+    let (served, nodes) = nodes(3);
+    let [first, other] = [0, 1].map(|node| served[node].database.connect().unwrap());
+    let drain = "ALTER CLUSTER DRAIN CLIENTS OF NODE n1";
+    // It waits for who runs it as well.
+    let error = failure(&first, drain);
+    assert!(error.message().contains("connect to another node"), "{error}");
+    assert_eq!(failure(&other, "ALTER CLUSTER DRAIN CLIENTS OF NODE n9").sqlstate(), "42704");
+    let client = || served[0].connect(&format!("hypostyle://rita:r@{}/", served[0].tcp), true);
+    let (idle, busy) = (client().unwrap(), client().unwrap());
+    busy.execute("BEGIN").unwrap();
+    let is_drained = &AtomicBool::new(false);
+    let waits = served[1].database.connect().unwrap();
+    thread::scope(|scope| {
+        let drained = scope.spawn(move || {
+            let drained = waits.execute(drain).map(drop);
+            is_drained.store(true, Ordering::SeqCst);
+            drained
+        });
+        until("another node coordinates", || nodes[1].coordinates() || nodes[2].coordinates());
+        assert_eq!(client().err().unwrap().sqlstate(), "57P03");
+        until("who is idle is let go", || idle.execute("SELECT 1").is_err());
+        // Who has a transaction is waited for, and the node that coordinates tells how many there are.
+        let coordinator = [1, 2].into_iter().find(|node| nodes[*node].coordinates()).unwrap();
+        nodes[coordinator].look_after();
+        let clients = "SELECT clients FROM hypostyle_cluster.node WHERE node = 'n1'";
+        let told = served[coordinator].database.connect().unwrap();
+        until("the number of clients is told", || {
+            nodes[coordinator].look_after();
+            sorted_rows(&told, clients).unwrap() == ["1"]
+        });
+        assert_eq!(sorted_rows(&busy, "SELECT 1").unwrap(), ["1"]);
+        assert!(!is_drained.load(Ordering::SeqCst));
+        busy.execute("COMMIT").unwrap();
+        drained.join().unwrap().unwrap();
+    });
+    // Again, it ends at once. Other nodes are answered as before.
+    other.execute(drain).unwrap();
+    assert!(!nodes[0].coordinates());
+    other.execute("CREATE TABLE t (k BIGINT) REPLICATED").unwrap();
+    assert_eq!(sorted_rows(&other, "SELECT count(*) FROM hypostyle_cluster.replica").unwrap(), ["3"]);
 }

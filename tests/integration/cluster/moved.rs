@@ -1,10 +1,14 @@
 //! Replicas that were moved away and have come back, and readers of before.
 
-use super::{Cluster, failure, on_each};
+use super::{Cluster, backup, failure, on_each};
 use crate::tpch::sorted_rows;
+use hypostyle::cluster::node::Node;
+use hypostyle::{Database, OpenOptions};
 use hypostyle_placement::NodeId;
+use hypostyle_placement::catalog::Change;
 use hypostyle_placement::layout::Step;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -124,4 +128,67 @@ fn a_node_that_has_moved_is_found_where_it_is() {
     coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(61, 120) AS r (v)").unwrap();
     assert_eq!(on_each(&cluster, READ), vec![vec!["120|120"]; 3]);
     assert_eq!(failure(&coordinator, add).sqlstate(), "42710");
+}
+
+/// Opens a copy of the second node's database, made at this moment, as that node at another address.
+fn copied(cluster: &Cluster, directory: &Path, name: &str) -> (Database, Arc<Node>) {
+    let path = directory.join(name);
+    cluster.on(1).execute(&format!("BACKUP DATABASE TO '{}'", path.display())).unwrap();
+    let options = OpenOptions { threads: Some(2), ..OpenOptions::default() };
+    let database = Database::open(path, options).unwrap();
+    let address = format!("{name}:1");
+    let node = database.join_cluster("n2", &address, cluster.wires.clone()).unwrap();
+    cluster.wires.nodes.lock().unwrap().insert(address, Arc::downgrade(&node));
+    (database, node)
+}
+
+#[test]
+fn an_old_copy_of_a_node_is_not_taken_for_one_that_has_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = backup::new_on_disk(directory.path());
+    let early = copied(&cluster, directory.path(), "early");
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(1, 60) AS r (v)").unwrap();
+    let old = copied(&cluster, directory.path(), "old");
+    // While the node runs, no copy of it begins.
+    let error = old.1.check_alone().unwrap_err();
+    assert_eq!(error.sqlstate(), "55000", "{error}");
+    assert!(error.message().contains("\"n2\" runs at h2:1 already"), "{error}");
+    cluster.nodes[1].check_alone().unwrap();
+    // One that has begun while it did not coordinates nothing.
+    let add = Change::AddNode(cluster.nodes[0].catalog().unwrap().nodes[0].clone());
+    for error in [old.1.promote().unwrap_err(), old.1.change(add).unwrap_err()] {
+        assert_eq!(error.sqlstate(), "55000", "{error}");
+    }
+    coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(61, 600) AS r (v)").unwrap();
+    coordinator.execute("DELETE FROM t WHERE k > 590").unwrap();
+    let latest = copied(&cluster, directory.path(), "latest");
+    cluster.cut(1);
+    assert!(old.1.check_alone().is_err(), "it may still run");
+    let refused = |on: usize, name: &str| {
+        let error = failure(&cluster.on(on), &format!("ALTER CLUSTER ADD NODE n2 ADDRESS '{name}:1'"));
+        assert_eq!(error.sqlstate(), "55000", "{name}: {error}");
+        assert!(error.message().contains("is an old copy of node \"n2\""), "{name}: {error}");
+        error.message().to_string()
+    };
+    // The node that coordinates has heard more of it.
+    for name in ["early", "old"] {
+        assert!(refused(0, name).contains("later states"), "{name}");
+    }
+    // One that has heard nothing of it knows which rows it has.
+    cluster.on(2).execute("ALTER CLUSTER PROMOTE n3").unwrap();
+    for name in ["early", "old"] {
+        assert!(refused(2, name).contains("lacks rows of table \"t\""), "{name}");
+    }
+    let rows = sorted_rows(&cluster.on(2), READ).unwrap();
+    assert_eq!(rows, ["590|590"]);
+    cluster.on(2).execute("ALTER CLUSTER ADD NODE n2 ADDRESS 'latest:1'").unwrap();
+    cluster.nodes[2].look_after();
+    assert_eq!(sorted_rows(&latest.0.connect().unwrap(), READ).unwrap(), rows);
+    cluster.on(2).execute("INSERT INTO t VALUES (1000, 1)").unwrap();
+    assert_eq!(sorted_rows(&latest.0.connect().unwrap(), READ).unwrap(), ["591|591"]);
+    drop((early, old));
 }

@@ -13,11 +13,12 @@ use std::time::Duration;
 /// Makes the database of a server a node, by its configuration.
 ///
 /// # Errors
-/// `NotFound` or `Io` for a file that the configuration names; those of the database.
-pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()> {
+/// `NotFound` or `Io` for a file that the configuration names; `Conflict` if the node runs elsewhere already;
+/// those of the database.
+pub fn join(server: &Arc<Server>, database: &Database, config: &Config) -> Result<()> {
     let passwords = config.credentials.as_deref().map(passwords).transpose()?.unwrap_or_default();
     if !passwords.is_empty() {
-        server.admit_nodes(passwords.iter().map(String::as_str))?;
+        server.admit_nodes(passwords.iter().map(String::as_str), !config.password_needed)?;
     }
     let password = passwords.into_iter().next();
     let certificates = config.tls.as_ref().map(|tls| Certificates {
@@ -27,8 +28,11 @@ pub fn join(server: &Server, database: &Database, config: &Config) -> Result<()>
     });
     let places = config.peers.iter().map(|peer| (peer.name.clone(), peer.address.clone()));
     let peers = RemotePeers::new(NODES_USER, password, certificates).found_at(places);
+    let peers = peers.by_certificate(!config.password_needed);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
+    node.check_alone()?;
     node.set_clients(server.clients_max());
+    node.set_door(server.door());
     for name in node.strangers()? {
         tracing::warn!(
             %name,

@@ -4,6 +4,7 @@
 use crate::session::{Parameters, Session};
 use crate::statement::backup::create_table;
 use crate::statement::cluster::{additions_of, check_size, constrained, referred};
+use crate::statement::cluster_sequence::check_sequences;
 use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
 use crate::statement::dialect::{as_statement, cast};
@@ -45,6 +46,8 @@ impl Session {
         check_kinds(table, &before, &after, are_looked_at)?;
         let definition = create_table(&after, transaction.catalog());
         let additions = additions_of(&after);
+        let defaults = after.columns.iter().map(|column| column.default.as_ref());
+        check_sequences(transaction.catalog(), defaults)?;
         self.try_definition(transaction, (&before, &after), (&definition, &additions))?;
         let was = numbers(table, &before);
         let number = |column: &ColumnEntry| {

@@ -288,6 +288,9 @@ impl Session {
         if resolved.iter().any(|other| other.database != *database) {
             return Err(Error::unsupported("one DROP drops what is in one database"));
         }
+        if object_type == ObjectType::Sequence && self.drop_sequence_of_cluster(&resolved, cascade)? {
+            return Ok(DONE);
+        }
         self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
     }
 

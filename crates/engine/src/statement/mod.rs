@@ -8,6 +8,7 @@ mod attempt;
 mod backup;
 mod call;
 mod cluster;
+mod cluster_sequence;
 mod column;
 mod completion;
 mod constraint;

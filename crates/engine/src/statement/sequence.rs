@@ -69,6 +69,28 @@ impl Clauses {
         Ok(entry)
     }
 
+    /// Returns the type of a sequence of the cluster, and its first value.
+    ///
+    /// # Errors
+    /// `Unsupported` for what is not counted in ranges.
+    pub fn of_cluster(&self, schema: &str, name: &str) -> Result<(&'static str, u64)> {
+        let entry = self.define(schema, name)?;
+        let (sql_type, max) = match &self.logical_type {
+            Some(LogicalType::SmallInt) => ("SMALLINT", i64::from(i16::MAX)),
+            Some(LogicalType::Integer) => ("INTEGER", i64::from(i32::MAX)),
+            _ => ("BIGINT", i64::MAX),
+        };
+        let is_plain = (entry.increment, entry.min, entry.max, entry.cycle) == (1, 1, max, false);
+        let start = u64::try_from(entry.start).ok().filter(|_| is_plain);
+        match start.filter(|_| self.written.owner.is_none() && self.written.restart.is_none()) {
+            Some(start) => Ok((sql_type, start)),
+            None => Err(Error::unsupported(
+                "a sequence of the cluster counts from START, which is 1 at least, by 1, to the end of its type: AS and \
+                 START are its clauses",
+            )),
+        }
+    }
+
     /// Returns a sequence with these clauses in the place of its own.
     fn change(&self, old: &SequenceEntry) -> Result<SequenceEntry> {
         let (least, greatest) = match &self.logical_type {
@@ -121,7 +143,10 @@ fn check(sequence: &SequenceEntry, value: i64, what: &str) -> Result<()> {
 
 impl Session {
     pub(super) fn create_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
-        let SequenceDefinition { if_exists, temporary, name, clauses } = definition;
+        if definition.replicated {
+            return self.create_sequence_of_cluster(definition);
+        }
+        let SequenceDefinition { if_exists, temporary, name, clauses, .. } = definition;
         let clauses = Clauses::of(clauses)?;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
         if clauses.written.restart.is_some() {
@@ -278,7 +303,7 @@ fn uses(sql: &str, schema: &str, name: &str) -> bool {
 }
 
 /// Returns the columns that take values of a sequence: by their defaults, or as its identity.
-fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)> {
+pub(super) fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)> {
     let uses = |table: &TableEntry, column: &ColumnEntry| {
         let own = || catalog.sequence_of(table.id, column.id);
         column.identity.is_some() && own().is_some_and(|own| own == sequence)
@@ -290,6 +315,18 @@ fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)
         .filter(|(table, column)| uses(table, column))
         .map(|(table, column)| (table.id, column.id))
         .collect()
+}
+
+/// Returns the error for a sequence that a column takes values of.
+pub(super) fn used(catalog: &Catalog, sequence: &SequenceEntry, table: TableId, column: ColumnId) -> Error {
+    let entry = catalog.table_by_id(table);
+    let name = entry.and_then(|entry| Some((entry, entry.column_by_id(column)?)));
+    let (table, column) = name.map_or(("?", "?"), |(table, column)| (&table.name, &column.name));
+    let message = format!(
+        "sequence \"{}\" is used by column \"{column}\" of table \"{table}\"; drop that first, or use CASCADE",
+        sequence.name
+    );
+    Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01")
 }
 
 /// Ends the use of a sequence by columns, but for those of a column, or a table, that goes with it.
@@ -307,17 +344,7 @@ pub(super) fn release(
             continue;
         }
         if !cascade {
-            let entry = writer.catalog().table_by_id(table);
-            let name = entry.and_then(|entry| Some((entry, entry.column_by_id(column)?)));
-            let (table, column) = name.map_or(("?", "?"), |(table, column)| (&table.name, &column.name));
-            return Err(Error::new(
-                ErrorKind::Constraint,
-                format!(
-                    "sequence \"{}\" is used by column \"{column}\" of table \"{table}\"; drop that first, or use CASCADE",
-                    sequence.name
-                ),
-            )
-            .with_sqlstate("2BP01"));
+            return Err(used(writer.catalog(), sequence, table, column));
         }
         writer.alter_table(table, |table| {
             for user in table.columns.iter_mut().filter(|user| user.id == column) {

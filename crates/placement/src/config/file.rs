@@ -26,6 +26,10 @@ pub struct Config {
     /// somebody is.
     #[serde(default)]
     pub credentials: Option<PathBuf>,
+    /// Whether nodes with certificates need the password as well. Not while they get their first one, or give
+    /// it up, one after the other.
+    #[serde(default = "yes")]
+    pub password_needed: bool,
     /// Whether this node replaces the coordinator when a majority of the nodes has missed it.
     #[serde(default = "yes")]
     pub failover: bool,
@@ -137,7 +141,13 @@ impl Config {
                 "tls: nodes on several machines need certificates ('{host}' is not this machine only)"
             )));
         }
-        if self.credentials.is_none() && !self.tls.as_ref().is_some_and(|tls| tls.mutual) {
+        let is_mutual = self.tls.as_ref().is_some_and(|tls| tls.mutual);
+        if !self.password_needed && !is_mutual {
+            return Err(Error::invalid_input(
+                "password_needed: without the password, nodes have to show certificates: set mutual = true in [tls]",
+            ));
+        }
+        if self.credentials.is_none() && !is_mutual {
             return Err(Error::invalid_input(
                 "credentials: name the file with the password of the role cluster, or set mutual = true in [tls]",
             ));
@@ -219,7 +229,9 @@ mod tests {
         let config = Config::parse(WHOLE).unwrap();
         assert_eq!(config.advertised(), "n1.example:4953");
         assert_eq!(config.credentials, Some("secrets/cluster".into()));
-        assert!(config.tls.unwrap().mutual);
+        assert!(config.tls.unwrap().mutual && config.password_needed);
+        let without = WHOLE.replacen("failover", "password_needed = false\n        failover", 1);
+        assert!(!Config::parse(&without).unwrap().password_needed);
         assert_eq!((config.failover, config.lost_after), (false, 90));
         assert_eq!(config.peers.iter().map(|peer| &*peer.name).collect::<Vec<_>>(), ["n2", "n3"]);
     }
@@ -260,5 +272,6 @@ mod tests {
         let peer = format!("{local}[[peers]]\nname = 'b'\naddress = 'n2:1'\n");
         assert!(message(&peer).starts_with("tls: "));
         assert!(message(&local.replace("credentials = 'c'\n", "")).starts_with("credentials: "));
+        assert!(message(&format!("{local}password_needed = false\n")).starts_with("password_needed: "));
     }
 }

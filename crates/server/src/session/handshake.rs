@@ -257,8 +257,8 @@ fn authenticate(
     }
     let first = (hello.mechanism.as_str(), hello.initial.as_slice());
     let exchange = scram::Server::new(&hello.user, verifier, first, &nonce()?, end_point)?;
-    let further = server.further_credentials(&hello.user).iter().cloned();
-    let exchange = further.fold(exchange, scram::Server::or);
+    let further = server.further_credentials(&hello.user, from.is_node == Some(true));
+    let exchange = further.cloned().fold(exchange, scram::Server::or);
     transport.send(&Note(exchange.challenge().to_vec()).frame(FrameType::Challenge), hook)?;
     let response = Note::decode(&expect(transport, FrameType::Response, hook)?.body)?;
     let no_user = || Error::new(ErrorKind::Denied, "there is no such user").with_sqlstate("28P01");

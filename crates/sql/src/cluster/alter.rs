@@ -23,6 +23,10 @@ fn change(cursor: &mut Cursor<'_>) -> Result<AlterCluster> {
         return Ok(AlterCluster::AddNode { name, address: address(cursor)? });
     }
     if cursor.take("DRAIN") {
+        if cursor.take("CLIENTS") {
+            cursor.expect(&["OF"])?;
+            return Ok(AlterCluster::DrainClients { name: node(cursor)? });
+        }
         return Ok(AlterCluster::DrainNode { name: node(cursor)? });
     }
     if cursor.take("DROP") {
@@ -77,6 +81,8 @@ mod tests {
                 AlterCluster::AddNode { name: "N \"2".into(), address: "[::1]:1".into() },
             ),
             ("ALTER CLUSTER DRAIN NODE n2", AlterCluster::DrainNode { name: name.clone() }),
+            ("alter cluster drain clients of node n2", AlterCluster::DrainClients { name: name.clone() }),
+            ("ALTER CLUSTER DRAIN NODE clients", AlterCluster::DrainNode { name: "clients".into() }),
             ("ALTER CLUSTER DROP NODE n2", AlterCluster::DropNode { name: name.clone(), force: false }),
             ("ALTER CLUSTER DROP NODE n2 force", AlterCluster::DropNode { name: name.clone(), force: true }),
             ("ALTER CLUSTER REBALANCE", AlterCluster::Rebalance { table: None }),
@@ -94,6 +100,7 @@ mod tests {
         for (sql, position, message) in [
             ("ALTER CLUSTER", 14, "ADD NODE, DRAIN NODE, DROP NODE, REBALANCE or PROMOTE was expected"),
             ("ALTER CLUSTER GROW", 15, "PROMOTE was expected, not GROW"),
+            ("ALTER CLUSTER DRAIN CLIENTS n2", 29, "OF was expected, not n2"),
             ("ALTER CLUSTER ADD n2 ADDRESS 'h:1'", 19, "NODE was expected, not n2"),
             ("ALTER CLUSTER ADD NODE 'n2' ADDRESS 'h:1'", 24, "the name of a node was expected, not 'n2'"),
             ("ALTER CLUSTER ADD NODE \"\" ADDRESS 'h:1'", 24, "the name of a node has 1 to"),

@@ -69,6 +69,8 @@ pub enum AlterCluster {
     },
     /// Moves the replicas of a node to others.
     DrainNode { name: String },
+    /// Has a node let no new clients in, and waits until those are gone that it has.
+    DrainClients { name: String },
     DropNode {
         name: String,
         /// Says that fragments of which it has the only replica are given up.

@@ -35,6 +35,8 @@ pub struct SequenceDefinition {
     pub temporary: bool,
     pub name: ObjectName,
     pub clauses: SequenceClauses,
+    /// It is one of the cluster, which all nodes take values of.
+    pub replicated: bool,
 }
 
 fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
@@ -45,6 +47,16 @@ fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
         _ => None,
     };
     value.map_or_else(|| parser.expected("a whole number of at most 64 bits", token), Ok)
+}
+
+/// Takes the word REPLICATED, if it is next.
+fn take_replicated(parser: &mut Parser<'_>) -> bool {
+    let is_next = matches!(&parser.peek_token().token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("replicated"));
+    if is_next {
+        let _word = parser.next_token();
+    }
+    is_next
 }
 
 /// Sets a clause that stands once.
@@ -63,11 +75,13 @@ fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, ParserError> {
 }
 
 impl SequenceClauses {
-    fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
+    /// Reads clauses, and the word of a sequence of the cluster behind them where it may be.
+    fn parse(parser: &mut Parser<'_>, may_be_replicated: bool) -> Result<(Self, bool), ParserError> {
         let mut clauses = Self::default();
         while clauses.take(parser)? {}
+        let replicated = may_be_replicated && take_replicated(parser);
         match parser.peek_token().token {
-            Token::EOF | Token::SemiColon => Ok(clauses),
+            Token::EOF | Token::SemiColon => Ok((clauses, replicated)),
             _ => parser.expected("a clause of a sequence", parser.peek_token()),
         }
     }
@@ -115,7 +129,7 @@ impl SequenceClauses {
     pub fn of_identity(options: Option<&[SequenceOptions]>) -> Result<Self> {
         let text: String = options.unwrap_or_default().iter().map(ToString::to_string).collect();
         let mut parser = Parser::new(&GenericDialect {}).try_with_sql(&text).map_err(syntax)?;
-        Self::parse(&mut parser).map_err(syntax)
+        Self::parse(&mut parser, false).map(|(clauses, _)| clauses).map_err(syntax)
     }
 }
 
@@ -140,8 +154,8 @@ pub(super) fn parse(sql: &str) -> Result<Statement> {
     if parser.parse_keyword(Keyword::RENAME) {
         return Err(Error::unsupported("ALTER SEQUENCE … RENAME is not supported"));
     }
-    let clauses = SequenceClauses::parse(&mut parser).map_err(syntax)?;
-    let definition = Box::new(SequenceDefinition { if_exists, temporary, name, clauses });
+    let (clauses, replicated) = SequenceClauses::parse(&mut parser, create).map_err(syntax)?;
+    let definition = Box::new(SequenceDefinition { if_exists, temporary, name, clauses, replicated });
     Ok(if create { Statement::CreateSequence(definition) } else { Statement::AlterSequence(definition) })
 }
 
@@ -156,7 +170,7 @@ mod tests {
         let sql =
             "-- c\ncreate Temp sequence if not exists a.\"S\" no cycle START -3 as smallint OWNED BY t.c";
         let Ok(Statement::CreateSequence(found)) = of(sql) else { panic!("{sql}") };
-        assert!(found.if_exists && found.temporary);
+        assert!(found.if_exists && found.temporary && !found.replicated);
         assert_eq!(found.name.to_string(), "a.\"S\"");
         let SequenceClauses { data_type, start, cycle, owner, increment, .. } = found.clauses;
         assert_eq!(data_type, Some(DataType::SmallInt(None)));
@@ -168,7 +182,13 @@ mod tests {
         };
         let SequenceClauses { restart, min, max, .. } = found.clauses;
         assert_eq!((restart, min, max), (Some(None), Some(Some(1)), Some(None)));
+        let Ok(Statement::CreateSequence(found)) = of("CREATE SEQUENCE s AS INT START 5 Replicated;") else {
+            panic!("REPLICATED");
+        };
+        assert!(found.replicated && found.clauses.start == Some(5));
         for (wrong, state) in [
+            ("CREATE SEQUENCE s REPLICATED START 1", "42601"),
+            ("ALTER SEQUENCE s REPLICATED", "42601"),
             ("CREATE SEQUENCE s START 1 START 2", "42601"),
             ("CREATE SEQUENCE s FOO", "42601"),
             ("ALTER SEQUENCE s RENAME TO t", "0A000"),

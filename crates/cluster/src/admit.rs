@@ -1,0 +1,204 @@
+//! Adds nodes to the cluster, and refuses databases that are copies of its nodes: whoever has the files of
+//! before has forgotten rows that were acknowledged, and what it has promised to coordinators.
+
+use crate::coordinate::start_thread;
+use crate::heard::Kept;
+use crate::message::{Addressed, Piece, Reply, Request};
+use crate::node::Node;
+use crate::peers::{Answer, is_behind, not_here, unexpected};
+use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
+use hypostyle_placement::{Epoch, NodeId};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The seconds after which a node looks again whether another process is the same node.
+const ALONE: u64 = 5;
+
+impl Node {
+    /// Adds a node, which must be there. One of the cluster that was drained is used again. One that is found
+    /// at another address by now has moved with its database.
+    ///
+    /// # Errors
+    /// `Connection` if it is not; `Conflict` if it is part of another cluster, or a copy of a node; those of
+    /// [`Self::change`].
+    pub fn add_node(&self, name: &str, address: &str) -> Result<Arc<Catalog>> {
+        self.check_coordinates()?;
+        let unknown = Member {
+            id: NodeId(Uuid::nil()),
+            name: name.into(),
+            address: address.into(),
+            state: NodeState::Active,
+        };
+        let (own, heard) = (self.known_catalog()?, self.heard.all());
+        let answer = self.peers.call(&unknown, &Addressed::to_anybody(own.cluster), None)?.reply()?;
+        let Reply::Identity { node, cluster, promised, stored, .. } = answer else {
+            return Err(unexpected("a message"));
+        };
+        if cluster.is_some_and(|cluster| cluster != own.cluster) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("the node at {address} is part of another cluster already"),
+            ));
+        }
+        let Some(known) = own.node(node).filter(|known| known.name == name) else {
+            return self.change(Change::AddNode(Member { id: node, ..unknown }));
+        };
+        if known.address == address {
+            return self.change(match known.state {
+                NodeState::Draining => Change::SetNodeState { node, state: NodeState::Active },
+                NodeState::Active | NodeState::Lost => Change::AddNode(Member { id: node, ..unknown }),
+            });
+        }
+        self.check_gone(known, own.cluster)?;
+        let found = Member { address: address.into(), ..known.clone() };
+        if cluster.is_none() {
+            return Err(old_copy(&found, "it was made before the node was part of the cluster"));
+        }
+        let (kept, heard) = (Kept { promised, stored }, heard.get(&node).copied().unwrap_or_default());
+        if kept.forgets(heard) {
+            return Err(old_copy(&found, "the node has stored later states of the cluster since"));
+        }
+        self.check_rows(&own, &found)?;
+        self.change(Change::MoveNode { node, address: address.into() })
+    }
+
+    /// Checks that a node does not answer any more where it was, if it is found at another address.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it does: one of the two would be a copy.
+    fn check_gone(&self, known: &Member, cluster: Uuid) -> Result<()> {
+        let answer = self.peers.call(known, &Addressed::to_anybody(cluster), None);
+        match answer.and_then(Answer::reply) {
+            Ok(Reply::Identity { node, .. }) if node == known.id => Err(not_here(format!(
+                "node \"{}\" answers at {} as well: end it there before, because one of the two is a copy",
+                known.name, known.address
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that the database of a node has the rows that the catalog says: those of its replicas that are
+    /// in sync. They were written before they were published, so only a copy of before lacks some. Whoever
+    /// coordinates may not have heard of the node before, but knows these.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it lacks some; those of reaching it.
+    fn check_rows(&self, own: &Catalog, found: &Member) -> Result<()> {
+        let ask = |request| self.peers.call(found, &Addressed::new(own.cluster, found, request), None);
+        let Reply::Catalog(known) = ask(Request::Catalog { after: Epoch(0) })?.reply()? else {
+            return Err(unexpected("a message"));
+        };
+        for table in &own.tables {
+            // The node has the columns that it knew, if it was away when the table was altered.
+            let theirs = known.as_ref().and_then(|known| known.content.table(table.id));
+            for (fragment, entry) in table.numbered().filter(|(_, entry)| !entry.lost) {
+                let replica = entry.replica(found.id);
+                let Some(replica) = replica.filter(|own| own.in_sync && own.positions > 0) else { continue };
+                let lacks = || old_copy(found, &format!("it lacks rows of table \"{}\"", table.name));
+                let altered = theirs.ok_or_else(lacks)?.layout.altered;
+                let piece = Piece { altered, ..Piece::of(table, fragment, replica) };
+                // Behind the last of the rows there are none to send.
+                match ask(Request::Read { piece, first: replica.rows }).and_then(Answer::rows) {
+                    Ok(_none) => {}
+                    Err(error) if is_behind(&error) => {
+                        tracing::warn!(node = found.name, %error, "a node is refused");
+                        return Err(lacks());
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no other process is this node where the cluster finds it: one of the two databases is a
+    /// copy of the other, and both together could coordinate in one term. As long as there is one, this one
+    /// coordinates nothing.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if there is one.
+    pub fn check_alone(&self) -> Result<()> {
+        let Some(catalog) = self.catalog() else { return Ok(()) };
+        let Some(own) = catalog.node(self.id()) else { return Ok(()) };
+        let is_copy = match self.call(own, Request::Identify, None).and_then(Answer::reply) {
+            Ok(Reply::Identity { run: Some(run), .. }) => run != self.run(),
+            // Nobody knows, if the other one has been cut off.
+            _ => self.is_copy.load(Ordering::Acquire),
+        };
+        self.is_copy.store(is_copy, Ordering::Release);
+        self.check_no_copy()
+    }
+
+    /// Refuses what only one process may do that is this node, if there was another one the last time.
+    ///
+    /// # Errors
+    /// As [`Self::check_alone`].
+    pub(crate) fn check_no_copy(&self) -> Result<()> {
+        if !self.is_copy.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let catalog = self.catalog();
+        let own = catalog.as_ref().and_then(|catalog| catalog.node(self.id()));
+        Err(not_here(format!(
+            "node \"{}\" runs at {} already, with another database: one of the two is a copy, and would break what the \
+             other has promised",
+            self.name(),
+            own.map_or("another address", |own| own.address.as_str())
+        )))
+    }
+
+    /// Asks a node of the catalog for the state that it reads, and how many clients it has. One that has
+    /// forgotten what it has said before is told of in the log.
+    ///
+    /// # Errors
+    /// Those of reaching it.
+    pub(crate) fn state_of(&self, node: NodeId) -> Result<(Epoch, Option<u64>)> {
+        let heard = self.heard.of(node);
+        match self.ask(node, Request::Identify, None)? {
+            Reply::Identity { epoch, promised, stored, clients, .. } => {
+                let kept = Kept { promised, stored };
+                if kept.forgets(heard) {
+                    tracing::error!(
+                        %node,
+                        "a node of the cluster has the files of an earlier time: it has forgotten what it has promised. \
+                         Drop it, and add an empty one"
+                    );
+                }
+                self.heard.note(node, kept);
+                Ok((epoch, clients))
+            }
+            _ => Err(unexpected("a message")),
+        }
+    }
+}
+
+/// Looks from time to time whether another process is the same node, for as long as a node is open.
+///
+/// # Errors
+/// `Io` if no thread can be started.
+pub(crate) fn keep_alone(node: Weak<Node>) -> Result<()> {
+    start_thread("hypostyle-alone", move || {
+        for second in 1_u64.. {
+            thread::sleep(Duration::from_secs(1));
+            let Some(node) = node.upgrade() else { return };
+            if second.is_multiple_of(ALONE)
+                && let Err(error) = node.check_alone()
+            {
+                tracing::error!(%error, "this node coordinates nothing");
+            }
+        }
+    })
+}
+
+/// Returns the error for a database that is no node of the cluster any more.
+fn old_copy(found: &Member, why: &str) -> Error {
+    not_here(format!(
+        "the database at {} is an old copy of node \"{}\": {why}. Give the node its own files, or drop it and add an \
+         empty one",
+        found.address, found.name
+    ))
+}
