@@ -4,6 +4,7 @@
 
 use crate::pg_catalog::definition::{constraint, index, qualified, quote};
 use crate::pg_catalog::objects::{Objects, Relation, What, attribute_number};
+use crate::pg_catalog::rights::{Kind, Question};
 use crate::pg_catalog::settings::{Settings, version};
 use crate::pg_catalog::tables::{number_of_function, serial_sequence};
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures};
@@ -85,6 +86,13 @@ fn yes(_: &Call<'_>) -> Result<Gives> {
 
 fn no(_: &Call<'_>) -> Result<Gives> {
     Ok(Truth(Some(false)))
+}
+
+fn privilege(call: &Call<'_>, kind: Kind) -> Result<Gives> {
+    let user = call.known.settings.user();
+    let question =
+        Question { scope: &call.known.scope, objects: call.objects, user: &user, arguments: call.arguments };
+    Ok(Truth(question.answer(kind)?))
 }
 
 fn zero(_: &Call<'_>) -> Result<Gives> {
@@ -541,11 +549,11 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_settings_get_flags", 'N', no_names),
     ("getdatabaseencoding", 'i', |_| text("UTF8")),
     ("inet_client_port", 'n', no_number),
-    ("has_type_privilege", 'b', yes),
-    ("has_language_privilege", 'b', yes),
-    ("has_server_privilege", 'b', yes),
-    ("has_foreign_data_wrapper_privilege", 'b', yes),
-    ("has_parameter_privilege", 'b', yes),
+    ("has_type_privilege", 'b', |call| privilege(call, Kind::Word)),
+    ("has_language_privilege", 'b', |call| privilege(call, Kind::Word)),
+    ("has_server_privilege", 'b', |call| privilege(call, Kind::Foreign)),
+    ("has_foreign_data_wrapper_privilege", 'b', |call| privilege(call, Kind::Foreign)),
+    ("has_parameter_privilege", 'b', |call| privilege(call, Kind::Parameter)),
     ("pg_index_column_has_property", 'b', no),
     ("pg_index_has_property", 'b', no),
     ("pg_indexam_has_property", 'b', no),
@@ -562,15 +570,15 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_ts_dict_is_visible", 'b', yes),
     ("pg_ts_parser_is_visible", 'b', yes),
     ("pg_ts_template_is_visible", 'b', yes),
-    ("has_table_privilege", 'b', yes),
-    ("has_column_privilege", 'b', yes),
-    ("has_any_column_privilege", 'b', yes),
-    ("has_schema_privilege", 'b', yes),
-    ("has_database_privilege", 'b', yes),
-    ("has_sequence_privilege", 'b', yes),
-    ("has_function_privilege", 'b', yes),
-    ("has_tablespace_privilege", 'b', yes),
-    ("pg_has_role", 'b', yes),
+    ("has_table_privilege", 'b', |call| privilege(call, Kind::Table)),
+    ("has_column_privilege", 'b', |call| privilege(call, Kind::Column)),
+    ("has_any_column_privilege", 'b', |call| privilege(call, Kind::AnyColumn)),
+    ("has_schema_privilege", 'b', |call| privilege(call, Kind::Schema)),
+    ("has_database_privilege", 'b', |call| privilege(call, Kind::Database)),
+    ("has_sequence_privilege", 'b', |call| privilege(call, Kind::Sequence)),
+    ("has_function_privilege", 'b', |call| privilege(call, Kind::Function)),
+    ("has_tablespace_privilege", 'b', |call| privilege(call, Kind::Tablespace)),
+    ("pg_has_role", 'b', |call| privilege(call, Kind::Role)),
     ("pg_get_expr", 't', |call| Ok(Text(call.text(0).map(str::to_string)))),
     ("pg_get_constraintdef", 't', constraint_text),
     ("pg_get_indexdef", 't', index_text),
