@@ -276,7 +276,8 @@ def test_a_search_path_that_names_pg_catalog_last_changes_no_operator(server):
             direct.execute("select id from items where id = 5::bigint")
         with hypostyle.connect(threads=2) as con:
             con.execute(f"ATTACH '{server.address}' AS pg")
-            for condition, rows in [("id = 5", 1), ("id in (5, 6)", 2), ("id < 5", 4), ("short like 'v7%'", 50)]:
+            conditions = [("id = 5", 1), ("id in (5, 6)", 2), ("id < 5", 4), ("short like 'v7%'", 50)]
+            for condition, rows in conditions:
                 sql = f"SELECT count(*) FROM pg.items WHERE {condition}"
                 assert con.sql(sql).fetchone() == (rows,), condition
                 assert " WHERE " in scan(con, sql)

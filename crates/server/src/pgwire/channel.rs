@@ -77,6 +77,8 @@ pub(super) struct Input {
     has_ended: bool,
     /// When it was looked last whether the client is there.
     looked: Instant,
+    /// When something has come last.
+    heard: Instant,
     server: Arc<Server>,
     connection: Connection,
 }
@@ -108,6 +110,7 @@ impl Input {
             held: 0,
             has_ended: false,
             looked: Instant::now(),
+            heard: Instant::now(),
             server,
             connection,
         }
@@ -156,6 +159,11 @@ impl Input {
             return Ok(());
         }
         self.check_end(waits, waited).map_err(Failure::Fatal)?;
+        // The time in which nobody read does not count.
+        let (silent, limit) = (self.heard.max(since).elapsed(), self.server.limits.message_time);
+        if !self.received.is_empty() && silent > limit {
+            return Err(Failure::Fatal(unfinished(limit)));
+        }
         match waits {
             Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
             Waits::Copy => self.check_copy(),
@@ -175,7 +183,10 @@ impl Input {
                 self.socket.leave();
                 Err(Failure::Gone)
             }
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                self.heard = Instant::now();
+                Ok(true)
+            }
         }
     }
 
@@ -315,6 +326,11 @@ fn killed() -> Error {
 fn idle_for_too_long(idle: Duration) -> Error {
     Error::new(ErrorKind::Connection, format!("the session has said nothing for {} s", idle.as_secs()))
         .with_sqlstate("57P05")
+}
+
+fn unfinished(limit: Duration) -> Error {
+    let message = format!("the rest of a message has not come for {} s", limit.as_secs_f64());
+    Error::new(ErrorKind::Connection, message)
 }
 
 /// What the server says.
