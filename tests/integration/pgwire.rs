@@ -476,6 +476,10 @@ fn copy_goes_both_ways() {
         client.send(&[message(b'd', row), message(b'c', b"")].concat());
         assert_eq!(shown(&client.until_ready()), "G E22021 I", "{row:?}");
     }
+    // One that the database has, whose texts may, is sent as long as it is.
+    let zero = "SELECT 'a' || chr(0) || 'b' AS a, length('a' || chr(0) || 'b') AS n";
+    assert_eq!(shown(&client.query(zero)), "T (a\0b,3) SELECT 1 I");
+    assert_eq!(shown(&client.query(&format!("COPY ({zero}) TO STDOUT"))), "H d c COPY 1 I");
     // A row that says that it has other fields is refused before they come.
     let beginning = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0_u8; 8]].concat();
     for fields in [-2_i16, 0, 2, 30_000] {

@@ -171,7 +171,8 @@ impl Replies {
         self.message(kind, |body| {
             let mut field = |code: u8, text: &str| {
                 body.put_u8(code);
-                put_text(body, text);
+                // A text that a message shows may have zeros, of which the first would end it.
+                put_text(body, &text.replace('\0', "\u{2400}"));
             };
             field(b'S', name);
             field(b'V', name);
@@ -207,5 +208,19 @@ pub(super) fn format_of(formats: &[i16], index: usize) -> i16 {
         [] => 0,
         [one] => *one,
         many => many.get(index).copied().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zero_ends_no_message() {
+        let mut replies = Replies::default();
+        replies.error(Severity::Error, &Error::invalid_input("not \"a\0b\""), None);
+        let sent = replies.take();
+        let fields: Vec<&[u8]> = sent[5..].split(|byte| *byte == 0).collect();
+        assert!(fields.contains(&"Mnot \"a\u{2400}b\"".as_bytes()), "{fields:?}");
     }
 }
