@@ -537,6 +537,28 @@ mod tests {
     use super::*;
     use crate::{Database, OpenOptions};
     use arrow::array::{Array, ArrayRef, Float64Array, RecordBatchIterator, StringArray};
+    use arrow::util::display::array_value_to_string;
+
+    #[test]
+    fn each_execution_has_the_types_of_its_own_values() -> Result<()> {
+        let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
+        let statement = Statement::new(session, "SELECT typeof(?) AS t");
+        for (value, expected) in [
+            (ScalarValue::Int32(Some(1)), "INTEGER"),
+            (ScalarValue::from("x"), "VARCHAR"),
+            (ScalarValue::Int64(Some(1)), "BIGINT"),
+            (ScalarValue::Decimal128(Some(125), 5, 2), "DECIMAL(5,2)"),
+            (ScalarValue::TimestampMicrosecond(Some(0), None), "TIMESTAMP"),
+            (ScalarValue::Int32(Some(1)), "INTEGER"),
+        ] {
+            let executed = statement.execute(Parameters::Positional(vec![value]))?;
+            let Executed::Once(result) = executed else { unreachable!("one row of values gives one result") };
+            let told =
+                result.record_batches()?.first().map(|batch| array_value_to_string(batch.column(0), 0));
+            assert_eq!(told.and_then(std::result::Result::ok).as_deref(), Some(expected));
+        }
+        Ok(())
+    }
 
     #[test]
     fn null_may_be_bound_behind_a_value() -> Result<()> {
