@@ -180,6 +180,7 @@ SQLRETURN SQL_API SQLParamData(SQLHSTMT h, SQLPOINTER *token) {
 }
 
 static bool add_piece(late_value *late, const void *data, size_t length) {
+  if (length >= SIZE_MAX / 8 || late->length >= SIZE_MAX / 8) return false;
   if (length > late->room - late->length || late->data == NULL) {
     size_t room = (late->length + length) * 2 + 16;
     char *grown = realloc(late->data, room);
