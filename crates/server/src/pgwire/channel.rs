@@ -66,6 +66,8 @@ impl From<Error> for Failure {
 /// What the client says.
 pub(super) struct Input {
     socket: Arc<SessionSocket>,
+    /// Where bytes are read to.
+    room: Box<[u8]>,
     /// What has been read and not yet been cut into messages.
     received: BytesMut,
     /// The next message, once it is all there.
@@ -104,6 +106,7 @@ impl Input {
     ) -> Self {
         Self {
             socket,
+            room: vec![0; READ_BYTES].into(),
             received,
             next: None,
             memory: Vec::new(),
@@ -176,7 +179,7 @@ impl Input {
         if self.has_ended {
             return Err(Failure::Gone);
         }
-        match self.socket.read(&mut self.received) {
+        match self.socket.read(&mut self.room, &mut self.received) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Ok(0) | Err(_) => {
                 self.has_ended = true;

@@ -110,8 +110,22 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
     if scalar == pg::NUMERIC {
         return if is_array { numeric_list(text) } else { numeric(text) };
     }
+    if let Some(value) = plain(text, &of) {
+        return Ok(value);
+    }
     let array = from_text(&StringArray::from(vec![text]), &of, zone)?;
     ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// Returns values for which no array has to be made: texts, and whole numbers as they are mostly written.
+fn plain(text: &str, of: &LogicalType) -> Option<ScalarValue> {
+    Some(match of {
+        LogicalType::Varchar => ScalarValue::LargeUtf8(Some(text.into())),
+        LogicalType::SmallInt => ScalarValue::Int16(Some(text.parse().ok()?)),
+        LogicalType::Integer => ScalarValue::Int32(Some(text.parse().ok()?)),
+        LogicalType::BigInt => ScalarValue::Int64(Some(text.parse().ok()?)),
+        _ => return None,
+    })
 }
 
 /// The value of a parameter that is shown as JSON: a structure, a map, or a list of such.
