@@ -497,6 +497,7 @@ fn what_is_told_of_rights_is_what_a_user_may_do() {
             ("has_database_privilege(current_database(), 'CREATE')", may_write),
             ("has_parameter_privilege('work_mem', 'SET')", is_admin),
             ("pg_has_role('pg_write_all_data', 'MEMBER')", may_write),
+            ("(acldefault('r', 10))[1] LIKE '%=arwdDxt/%'", may_write),
             ("pg_has_role('pg_read_server_files', 'MEMBER')", is_admin),
             (
                 "(SELECT count(*) = 7 FROM information_schema.table_privileges WHERE table_name = 't')",

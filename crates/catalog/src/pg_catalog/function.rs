@@ -233,20 +233,23 @@ fn identifier_parts(call: &Call<'_>) -> Result<Gives> {
 }
 
 /// Returns what everybody and the owner may do with an object of a kind that nothing was granted
-/// on.
+/// on: the owner is the session's user, who may do what the server's role allows.
 fn default_privileges(call: &Call<'_>) -> Result<Gives> {
     let user = call.known.settings.user();
+    let privileges = call.known.scope.privileges();
+    let of = |all: &'static str, reads: &'static str| if privileges.write { all } else { reads };
+    let of_admins = |all: &'static str| if privileges.machine { all } else { "" };
     let (everybody, owner) = match call.text(0).unwrap_or_default() {
-        "r" => ("", "arwdDxt"),
-        "s" => ("", "rwU"),
-        "S" | "F" => ("", "U"),
-        "d" => ("Tc", "CTc"),
+        "r" => ("", of("arwdDxt", "r")),
+        "s" => ("", of("rwU", "r")),
+        "S" | "F" => ("", of_admins("U")),
+        "d" => ("Tc", of("CTc", "Tc")),
         "f" => ("X", "X"),
         "l" | "T" => ("U", "U"),
-        "n" => ("", "UC"),
-        "t" => ("", "C"),
-        "L" => ("", "rw"),
-        "p" => ("", "sA"),
+        "n" => ("", of("UC", "U")),
+        "t" => ("", of_admins("C")),
+        "L" => ("", of("rw", "r")),
+        "p" => ("", of_admins("sA")),
         "c" => ("", ""),
         other => return Err(wants(&format!("unrecognized object type abbreviation: {other}"))),
     };
