@@ -31,9 +31,9 @@ const EXPORT: &str = "SELECT pg_catalog.pg_export_snapshot(), \
     CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 90600 \
     THEN pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true) END";
 
-/// Takes `pg_catalog` out of the search path of the transaction, but for its first place: it is searched first
-/// then. Else whoever may create operators in a schema that is searched before would say what the conditions
-/// of statements mean there, and run code with the rights of this user. It has no operator itself.
+/// Takes `pg_catalog` out of the search path of the transaction, but for its first place: it is searched
+/// first then. Else whoever may create operators in a schema that is searched before would say what the
+/// conditions of statements mean there, and run code with the rights of this user. It has no operator itself.
 const OPERATORS: &str = "SELECT pg_catalog.set_config('search_path', pg_catalog.regexp_replace(\
     pg_catalog.current_setting('search_path'), ',[[:space:]]*\"?pg_catalog\"?[[:space:]]*(?=,|$)', '', 'gi'), true)";
 

@@ -128,7 +128,8 @@ impl Channel {
         self.transport.set_stall_time(time);
     }
 
-    /// Sets the time after which the socket breaks if the peer has begun a frame and sends nothing more of it.
+    /// Sets the time after which the socket breaks if the peer has begun a frame and sends nothing more of
+    /// it.
     pub fn set_frame_time(&mut self, time: Option<Duration>) {
         self.frame_time = time;
         self.transport.set_frame_time(time);

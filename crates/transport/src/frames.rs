@@ -150,8 +150,8 @@ impl Transport {
         self.stall_time = time;
     }
 
-    /// Sets the time after which the connection breaks if the peer has begun a frame and sends nothing more of
-    /// it. Each byte begins it anew.
+    /// Sets the time after which the connection breaks if the peer has begun a frame and sends nothing more
+    /// of it. Each byte begins it anew.
     pub(crate) fn set_frame_time(&mut self, time: Option<Duration>) {
         self.frame_time = time;
     }
@@ -328,8 +328,8 @@ impl Transport {
         self.socket.is_readable_within(time)
     }
 
-    /// Notices a peer that has begun a frame and does not go on. What had come has been read: the time in which
-    /// nobody read does not count.
+    /// Notices a peer that has begun a frame and does not go on. What had come has been read: the time in
+    /// which nobody read does not count.
     fn check_rest(&mut self) -> Result<()> {
         if self.partial.is_none() && self.read.is_empty() {
             return Ok(());
