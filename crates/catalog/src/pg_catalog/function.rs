@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use hypostyle_expr::builtin::braces;
 use hypostyle_pgtypes::types::{NAME, by_name, format_type};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Privileges, Result};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -29,6 +29,8 @@ use std::sync::Arc;
 struct Known {
     scope: Arc<Scope>,
     settings: Arc<Settings>,
+    /// What the session's user may do.
+    privileges: Privileges,
 }
 
 impl Known {
@@ -90,8 +92,13 @@ fn no(_: &Call<'_>) -> Result<Gives> {
 
 fn privilege(call: &Call<'_>, kind: Kind) -> Result<Gives> {
     let user = call.known.settings.user();
-    let question =
-        Question { scope: &call.known.scope, objects: call.objects, user: &user, arguments: call.arguments };
+    let question = Question {
+        scope: &call.known.scope,
+        objects: call.objects,
+        user: &user,
+        privileges: call.known.privileges,
+        arguments: call.arguments,
+    };
     Ok(Truth(question.answer(kind)?))
 }
 
@@ -236,7 +243,7 @@ fn identifier_parts(call: &Call<'_>) -> Result<Gives> {
 /// on: the owner is the session's user, who may do what the server's role allows.
 fn default_privileges(call: &Call<'_>) -> Result<Gives> {
     let user = call.known.settings.user();
-    let privileges = call.known.scope.privileges();
+    let privileges = call.known.privileges;
     let of = |all: &'static str, reads: &'static str| if privileges.write { all } else { reads };
     let of_admins = |all: &'static str| if privileges.machine { all } else { "" };
     let (everybody, owner) = match call.text(0).unwrap_or_default() {
@@ -633,7 +640,9 @@ pub fn gives_name(function: &str) -> Option<u32> {
 }
 
 pub(super) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
-    let known = Arc::new(Known { scope: scope.clone(), settings: settings.clone() });
+    let privileges = context.copied_config().get_extension::<Privileges>();
+    let privileges = privileges.map_or(Privileges::READ, |privileges| *privileges);
+    let known = Arc::new(Known { scope: scope.clone(), settings: settings.clone(), privileges });
     for (name, gives, body) in FUNCTIONS {
         let function = CatalogFunction {
             name,

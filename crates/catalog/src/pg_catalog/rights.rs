@@ -133,6 +133,7 @@ pub(super) struct Question<'a> {
     pub objects: &'a Objects,
     /// The session's user.
     pub user: &'a str,
+    pub privileges: Privileges,
     pub arguments: &'a [Option<String>],
 }
 
@@ -170,7 +171,7 @@ impl Question<'_> {
 
     /// Returns what a user may do, unless it is the number of nobody.
     fn privileges(&self, user: Option<&str>) -> Result<Option<Privileges>> {
-        let own = self.scope.privileges();
+        let own = self.privileges;
         match user {
             None => Ok(Some(own)),
             Some(user) if user == self.user => Ok(Some(own)),
