@@ -61,7 +61,7 @@ struct NamedTable {
 /// Where its rows are.
 enum Of {
     Table(Name),
-    /// In memory: what the engine gives its own queries by this name.
+    /// What the engine gives its own queries by this name, in memory.
     Given(String),
 }
 
