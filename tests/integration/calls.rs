@@ -447,6 +447,33 @@ fn query(number: u32) -> Vec<u8> {
 }
 
 #[test]
+fn a_frame_that_does_not_go_on_ends_the_connection() {
+    let limits = Limits { message_time: Duration::from_millis(600), ..Limits::default() };
+    let served = served(Some(limits));
+    let whole = query(1);
+    let connect = || Raw::log_in(&served, ("ada", "a"), Capabilities(!Capabilities::RESUME.0)).0;
+    let mut idle = connect();
+    for length in [1, 7, 8, whole.len() - 1] {
+        let mut half = connect();
+        half.send(&whole[..length]);
+        half.0.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let ended = half.0.read_to_end(&mut Vec::new());
+        assert!(
+            ended.is_ok() || ended.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset,
+            "{length}"
+        );
+    }
+    let mut slow = connect();
+    for byte in &whole {
+        slow.send(&[*byte]);
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(slow.receive().0, FrameType::Result);
+    idle.send(&whole);
+    assert_eq!(idle.receive().0, FrameType::Result);
+}
+
+#[test]
 fn a_client_that_knows_no_calls_gets_none() {
     let served = served(None);
     let all = Capabilities(u32::MAX);

@@ -137,6 +137,35 @@ pub fn shown(messages: &[Message]) -> String {
 }
 
 #[test]
+fn a_message_that_does_not_go_on_ends_the_session_and_a_slow_one_does_not() {
+    let limits = Limits { message_time: Duration::from_millis(600), ..Limits::default() };
+    let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let mut idle = Client::new(&served);
+    idle.query("CREATE TABLE t (a TEXT)");
+    let whole = message(b'Q', &texts(&["SELECT 1"]));
+    // A kind alone, half a length, half a body.
+    for length in [1, 3, 9] {
+        let mut half = Client::new(&served);
+        half.send(&whole[..length]);
+        let told = half.next().unwrap();
+        assert_eq!(shown(&[told]), "E08006", "{length}");
+        assert!(half.next().is_none(), "{length}");
+    }
+    // Each byte begins the time anew, and rows of a COPY may be far from each other.
+    let mut slow = Client::new(&served);
+    slow.begin("COPY t FROM STDIN");
+    slow.until(b'G');
+    for byte in message(b'd', b"x\n") {
+        slow.send(&[byte]);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    std::thread::sleep(Duration::from_millis(1500));
+    slow.send(&message(b'c', &[]));
+    assert_eq!(shown(&slow.until_ready()), "COPY 1 I");
+    assert_eq!(shown(&idle.query("SELECT count(*) FROM t")), "T (1) SELECT 1 I");
+}
+
+#[test]
 fn a_text_of_several_statements_is_one_transaction() {
     let running = serve();
     let mut client = Client::new(&running);
@@ -447,6 +476,10 @@ fn copy_goes_both_ways() {
         client.send(&[message(b'd', row), message(b'c', b"")].concat());
         assert_eq!(shown(&client.until_ready()), "G E22021 I", "{row:?}");
     }
+    // One that the database has, whose texts may, is sent as long as it is.
+    let zero = "SELECT 'a' || chr(0) || 'b' AS a, length('a' || chr(0) || 'b') AS n";
+    assert_eq!(shown(&client.query(zero)), "T (a\0b,3) SELECT 1 I");
+    assert_eq!(shown(&client.query(&format!("COPY ({zero}) TO STDOUT"))), "H d c COPY 1 I");
     // A row that says that it has other fields is refused before they come.
     let beginning = [b"PGCOPY\n\xff\r\n\0".as_slice(), &[0_u8; 8]].concat();
     for fields in [-2_i16, 0, 2, 30_000] {

@@ -469,6 +469,49 @@ fn only_an_admin_looks_like_a_superuser() {
         for column in 0..2 {
             assert_eq!(result.column(column).unwrap().as_boolean().value(0), expected, "{login}");
         }
+        let told = connection.execute("SELECT usesuper OR usecreatedb OR usebypassrls FROM pg_user").unwrap();
+        assert_eq!(told.column(0).unwrap().as_boolean().value(0), expected, "{login}");
+    }
+}
+
+#[test]
+fn what_is_told_of_rights_is_what_a_user_may_do() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let connect =
+        |login: &str| served.connect(&format!("hypostyle://{login}@{}/", served.tcp), true).unwrap();
+    connect("ada:a").execute("CREATE TABLE t (a INTEGER)").unwrap();
+    for (login, may_write, is_admin) in
+        [("ada:a", true, true), ("will:w", true, false), ("rita:r", false, false)]
+    {
+        let connection = connect(login);
+        connection.execute("CREATE TEMPORARY TABLE own (a INTEGER)").unwrap();
+        for (told, expected) in [
+            ("has_table_privilege('t', 'SELECT')", true),
+            ("has_table_privilege(current_user, 't', 'INSERT')", may_write),
+            ("has_table_privilege('own', 'INSERT')", true),
+            ("has_table_privilege('pg_class', 'UPDATE')", false),
+            ("has_column_privilege('t', 'a', 'UPDATE')", may_write),
+            ("has_any_column_privilege('t', 'UPDATE')", may_write),
+            ("has_schema_privilege('main', 'CREATE')", may_write),
+            ("has_schema_privilege('main', 'USAGE')", true),
+            ("has_database_privilege(current_database(), 'CREATE')", may_write),
+            ("has_parameter_privilege('work_mem', 'SET')", is_admin),
+            ("pg_has_role('pg_write_all_data', 'MEMBER')", may_write),
+            ("(acldefault('r', 10))[1] LIKE '%=arwdDxt/%'", may_write),
+            ("pg_has_role('pg_read_server_files', 'MEMBER')", is_admin),
+            (
+                "(SELECT count(*) = 7 FROM information_schema.table_privileges WHERE table_name = 't')",
+                may_write,
+            ),
+            (
+                "(SELECT count(*) = 4 FROM information_schema.column_privileges WHERE table_name = 't')",
+                may_write,
+            ),
+        ] {
+            let result = connection.execute(&format!("SELECT {told}")).unwrap();
+            assert_eq!(result.column(0).unwrap().as_boolean().value(0), expected, "{login}: {told}");
+        }
+        assert_eq!(connection.execute("INSERT INTO t VALUES (1)").is_ok(), may_write, "{login}");
     }
 }
 

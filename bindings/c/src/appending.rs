@@ -18,6 +18,9 @@ use hypostyle_sync::Mutex;
 use std::ffi::c_char;
 use std::sync::Arc;
 
+/// The columns that a table may have.
+const COLUMNS_MAX: usize = 16_384;
+
 /// `hypostyle_appender`.
 pub struct Appender(Mutex<hypostyle::Appender>);
 
@@ -41,8 +44,8 @@ fn append(
 /// `out` is NULL or a place for a number.
 unsafe fn give_rows(out: *mut u64, rows: u64) {
     if !out.is_null() {
-        // SAFETY: the caller promises this.
-        unsafe { out.write(rows) };
+        // SAFETY: the caller promises this, at whatever address.
+        unsafe { out.write_unaligned(rows) };
     }
 }
 
@@ -108,6 +111,9 @@ unsafe fn batch_of_columns(
     if names.is_null() || values.is_null() || count == 0 {
         return Err(misuse("there are no columns to append: names or values are NULL, or none"));
     }
+    if count > COLUMNS_MAX {
+        return Err(misuse(format!("{count} columns: a table has at most {COLUMNS_MAX}")));
+    }
     // All elements of the array are as large as the first says.
     // SAFETY: the caller promises this.
     let stride = unsafe {
@@ -118,7 +124,10 @@ unsafe fn batch_of_columns(
     for column in 0..count {
         // SAFETY: there are as many names and values.
         let (name, values) = unsafe {
-            (optional(*names.add(column), "a name")?, read_struct(values.byte_add(stride * column))?)
+            (
+                optional(names.add(column).read_unaligned(), "a name")?,
+                read_struct(values.byte_add(stride * column))?,
+            )
         };
         let name = name.ok_or_else(|| misuse(format!("the name of the column {column} is NULL")))?;
         // SAFETY: the caller promises this.

@@ -20,8 +20,8 @@ pub unsafe fn call(slot: Slot, work: impl FnOnce() -> Result<()>) -> i32 {
         Err(error) => (status(&error), Handle::give(Failure::new(error))),
     };
     match slot.is_null() {
-        // SAFETY: the caller promises that it is a place.
-        false => unsafe { slot.write(error) },
+        // SAFETY: the caller promises that it is a place, at whatever address.
+        false => unsafe { slot.write_unaligned(error) },
         true => {
             let mut error = error;
             // SAFETY: it is NULL, or was made above.
@@ -41,9 +41,7 @@ pub fn answer<T>(default: T, work: impl FnOnce() -> Option<T>) -> T {
 /// # Safety
 /// `out` is NULL or a place for a value.
 pub unsafe fn give<T>(out: *mut T, value: T, what: &str) -> Result<()> {
-    if out.is_null() {
-        return Err(misuse(format!("the place for {what} is NULL")));
-    }
+    check_place(out, what)?;
     // SAFETY: the caller promises that it is a place; it need not be initialized.
     unsafe { out.write(value) };
     Ok(())
@@ -53,6 +51,7 @@ pub unsafe fn give<T>(out: *mut T, value: T, what: &str) -> Result<()> {
 pub fn check_place<T>(out: *const T, what: &str) -> Result<()> {
     match out.is_null() {
         true => Err(misuse(format!("the place for {what} is NULL"))),
+        false if !out.is_aligned() => Err(misuse(format!("the place for {what} has no address of its type"))),
         false => Ok(()),
     }
 }
@@ -75,6 +74,9 @@ pub unsafe fn give_handle<T: Kind>(out: *mut *mut Handle<T>, value: T) -> Result
 pub unsafe fn check_struct<T: Sized32>(pointer: *const T) -> Result<()> {
     if pointer.is_null() {
         return Err(misuse(format!("the {} is NULL", T::NAME)));
+    }
+    if !pointer.is_aligned() {
+        return Err(misuse(format!("the {} has no address of its type", T::NAME)));
     }
     // SAFETY: the caller promises it, and the size is what all of them begin with.
     let size = unsafe { pointer.cast::<u32>().read() };

@@ -81,7 +81,7 @@ impl<T: Kind> Handle<T> {
     /// # Safety
     /// `place` is NULL, or points to NULL or to a handle that nobody uses.
     pub unsafe fn free(place: *mut *mut Self) {
-        if place.is_null() {
+        if place.is_null() || !place.is_aligned() {
             return;
         }
         // SAFETY: the caller promises that it is a place.

@@ -47,8 +47,9 @@ fn imported<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// # Safety
 /// `stream` is NULL or points to a stream that follows Arrow's C stream interface.
 pub unsafe fn rows_of(stream: *mut FFI_ArrowArrayStream) -> Result<Checked> {
-    // SAFETY: the caller promises this.
-    let is_there = unsafe { stream.as_ref() }.is_some_and(|stream| stream.release.is_some());
+    // SAFETY: the caller promises this, and its address is one of its type.
+    let is_there =
+        stream.is_aligned() && unsafe { stream.as_ref() }.is_some_and(|stream| stream.release.is_some());
     if !is_there {
         return Err(misuse("the stream of rows is NULL, or was released"));
     }
@@ -67,7 +68,8 @@ pub unsafe fn rows_of(stream: *mut FFI_ArrowArrayStream) -> Result<Checked> {
 /// # Safety
 /// Both are NULL or follow Arrow's C data interface, and belong together.
 pub unsafe fn batch_of(array: *mut FFI_ArrowArray, schema: *mut FFI_ArrowSchema) -> Result<RecordBatch> {
-    if array.is_null() || schema.is_null() {
+    let is_there = !array.is_null() && !schema.is_null() && array.is_aligned() && schema.is_aligned();
+    if !is_there {
         return Err(misuse("the array of rows or its schema is NULL"));
     }
     // SAFETY: neither is NULL, and both are moved.

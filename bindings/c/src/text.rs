@@ -6,6 +6,9 @@ use std::ffi::{CStr, CString, c_char};
 /// `HYPOSTYLE_NUL`.
 const NUL_ENDS_IT: usize = usize::MAX;
 
+/// No process has more addresses.
+const ADDRESSES: u64 = 1 << 47;
+
 /// Returns the error for an argument that no program should pass.
 pub fn misuse(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidInput, message).with_sqlstate("HY009")
@@ -22,10 +25,10 @@ pub unsafe fn bytes<'a>(pointer: *const u8, length: usize, what: &str) -> Result
     if pointer.is_null() {
         return Err(misuse(format!("{what} is NULL, but has a length of {length}")));
     }
-    if isize::try_from(length).is_err() {
+    if length as u64 > ADDRESSES || isize::try_from(length).is_err() {
         return Err(misuse(format!("the length of {what}, {length}, is more than there can be")));
     }
-    // SAFETY: the caller promises this, and the length is one of memory.
+    // SAFETY: the caller promises this, and the length is one that memory may have.
     Ok(unsafe { std::slice::from_raw_parts(pointer, length) })
 }
 

@@ -14,10 +14,13 @@ use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{ArrowDictionaryKeyType, DataType, Field, Int8Type, Int16Type, Int32Type, TimeUnit};
 use arrow::error::ArrowError;
-use hypostyle::{Error, LogicalType, Result};
+use hypostyle::{Error, ErrorKind, LogicalType, Result};
 use std::ffi::c_void;
 use std::ptr;
 use std::sync::Arc;
+
+/// Bytes of the caller's for which there is memory, or else for nothing.
+const BELIEVED_BYTES: usize = 1 << 30;
 
 /// What `hypostyle_values` points into.
 pub struct Owner(#[expect(dead_code, reason = "C reads its buffers")] ArrayRef);
@@ -309,7 +312,7 @@ pub unsafe fn copied(values: &Values, name: &str) -> Result<(Field, ArrayRef)> {
             let length = length.ok_or_else(|| misuse("a column has more values than memory"))?;
             // SAFETY: the caller promises this.
             let data = unsafe { bytes(values.data.cast(), length, "the data") }?;
-            let data = ArrayData::builder(data_type).len(count).nulls(nulls).add_buffer(Buffer::from(data));
+            let data = ArrayData::builder(data_type).len(count).nulls(nulls).add_buffer(copy_of(data)?);
             make_array(data.build().map_err(wrong)?)
         }
     };
@@ -346,8 +349,8 @@ unsafe fn copied_texts(
     let data = ArrayData::builder(data_type.clone())
         .len(count)
         .nulls(nulls)
-        .add_buffer(Buffer::from(offsets))
-        .add_buffer(Buffer::from(heap))
+        .add_buffer(copy_of(offsets)?)
+        .add_buffer(copy_of(heap)?)
         .build()
         .map_err(wrong)?;
     data.validate_full().map_err(wrong)?;
@@ -379,7 +382,7 @@ unsafe fn copied_dictionary(
     // SAFETY: the caller promises this of the dictionary's offsets and heap.
     let texts = unsafe { copied_texts(&plain, texts, None, wrong) }?;
     let data_type = DataType::Dictionary(Box::new(key), Box::new(texts.data_type().clone()));
-    let data = ArrayData::builder(data_type).len(count).nulls(nulls).add_buffer(Buffer::from(codes));
+    let data = ArrayData::builder(data_type).len(count).nulls(nulls).add_buffer(copy_of(codes)?);
     let data = data.add_child_data(texts.to_data()).build().map_err(wrong)?;
     data.validate_full().map_err(wrong)?;
     Ok(make_array(data))
@@ -392,7 +395,19 @@ unsafe fn bits(pointer: *const u8, offset: u64, count: usize, what: &str) -> Res
     let offset = offset.ok_or_else(|| misuse(format!("the offset of {what} is out of memory")))?;
     // SAFETY: the caller promises this.
     let bytes = unsafe { bytes(pointer, (offset + count).div_ceil(8), what) }?;
-    Ok(BooleanBuffer::new(Buffer::from(bytes), offset, count))
+    Ok(BooleanBuffer::new(copy_of(bytes)?, offset, count))
+}
+
+/// Copies bytes of the caller's. A number of them that is not true is found when there is no memory for them,
+/// which would end the process where it is taken for granted.
+fn copy_of(bytes: &[u8]) -> Result<Buffer> {
+    let mut room: Vec<u8> = Vec::new();
+    if bytes.len() > BELIEVED_BYTES && room.try_reserve_exact(bytes.len()).is_err() {
+        let message = format!("no memory for {} bytes of a column", bytes.len());
+        return Err(Error::new(ErrorKind::OutOfMemory, message));
+    }
+    drop(room);
+    Ok(Buffer::from(bytes))
 }
 
 /// Returns the Arrow type of a column of the caller's, and the bytes of an element.
@@ -404,8 +419,8 @@ fn element(of: i32, values: &Values) -> Result<(DataType, usize)> {
         9 => Ok(TimeUnit::Nanosecond),
         other => Err(misuse(format!("the scale of a time is 0, 3, 6 or 9, not {other}"))),
     };
-    let scale = || {
-        let scale = i8::try_from(values.scale).ok().filter(|scale| *scale >= 0);
+    let scale = |digits: i8| {
+        let scale = i8::try_from(values.scale).ok().filter(|scale| (0..=digits).contains(scale));
         scale.ok_or_else(|| misuse(format!("a DECIMAL has no scale of {}", values.scale)))
     };
     let data_type = match of {
@@ -420,10 +435,10 @@ fn element(of: i32, values: &Values) -> Result<(DataType, usize)> {
         layout::FLOAT => DataType::Float32,
         layout::DOUBLE => DataType::Float64,
         layout::DECIMAL => match values.width {
-            4 => DataType::Decimal32(9, scale()?),
-            8 => DataType::Decimal64(18, scale()?),
-            16 => DataType::Decimal128(38, scale()?),
-            32 => DataType::Decimal256(76, scale()?),
+            4 => DataType::Decimal32(9, scale(9)?),
+            8 => DataType::Decimal64(18, scale(18)?),
+            16 => DataType::Decimal128(38, scale(38)?),
+            32 => DataType::Decimal256(76, scale(76)?),
             other => return Err(misuse(format!("a DECIMAL has 4, 8, 16 or 32 bytes, not {other}"))),
         },
         layout::DATE => DataType::Date32,

@@ -156,6 +156,15 @@ static void columns(void) {
   values[0].width = 4;
   values[0].count = 2;
   MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 4, 0, &rows, &error));
+  values[0].count = UINT64_MAX / 32;
+  MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 1, 0, &rows, &error));
+  values[0].count = 3;
+  values[0].type = HYPOSTYLE_DECIMAL;
+  values[0].scale = 10;
+  MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 1, 0, &rows, &error));
+  values[0].type = HYPOSTYLE_INTEGER;
+  values[0].scale = 0;
+  MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, SIZE_MAX / 64, 0, &rows, &error));
   values[0].count = UINT64_MAX / 2;
   MISUSE(hypostyle_append_columns(connection, "made", 4, names, values, 1, 0, &rows, &error));
   values[0].count = 3;

@@ -136,6 +136,27 @@ static void places_that_are_missing(void) {
   hypostyle_statement_free(&statement);
 }
 
+/* Places and structs at odd addresses are refused before anything is read or written there. */
+static void odd_addresses(void) {
+  hypostyle_result *result = run("SELECT 1 AS a");
+  union {
+    char bytes[256];
+    uint64_t aligned;
+  } room = {{0}};
+  char *odd = room.bytes + 1;
+  hypostyle_value value = hypostyle_value_of(HYPOSTYLE_NULL);
+  memcpy(odd, &value, sizeof value);
+  MISUSE(hypostyle_execute(connection, "SELECT 1", HYPOSTYLE_NUL, (hypostyle_result **)(void *)odd, &error));
+  MISUSE(hypostyle_result_column(result, 0, (hypostyle_column *)(void *)odd, &error));
+  MISUSE(hypostyle_result_row_count(result, (uint64_t *)(void *)odd, &error));
+  MISUSE(hypostyle_append(connection, "t", 1, (struct ArrowArrayStream *)(void *)odd, 0, NULL, &error));
+  hypostyle_statement *statement = NULL;
+  OK(hypostyle_prepare(connection, "SELECT ?", HYPOSTYLE_NUL, &statement, &error));
+  MISUSE(hypostyle_bind(statement, 0, (hypostyle_value *)(void *)odd, &error));
+  hypostyle_statement_free(&statement);
+  hypostyle_result_free(&result);
+}
+
 static void handles_of_other_kinds(void) {
   hypostyle_result *result = run("SELECT 1");
   hypostyle_statement *statement = (hypostyle_statement *)(void *)result;
@@ -268,6 +289,7 @@ int main(int argc, char **argv) {
   begin(argc, argv);
   nothing_given();
   places_that_are_missing();
+  odd_addresses();
   handles_of_other_kinds();
   in_any_order();
   options(argv[0]);

@@ -294,7 +294,8 @@ static SQLRETURN native_text(connection *conn, const SQLWCHAR *in, SQLINTEGER le
   char *sql = utf8_of(conn, in, length, &bytes);
   if (sql == NULL) return in == NULL ? fail(conn, "HY009", "there is no statement") : SQL_ERROR;
   builder native = {0};
-  const char *problem = without_escapes(sql, bytes, &native);
+  bool gives_value;
+  const char *problem = without_escapes(sql, bytes, &native, &gives_value);
   free(sql);
   SQLRETURN returned;
   if (problem != NULL) {

@@ -160,7 +160,7 @@ SQLRETURN describe_columns(statement *s) {
   SQLRETURN returned = SQL_SUCCESS;
   if (s->is_executed) {
     if (s->results != NULL) returned = describe_result(s, s->results);
-  } else if (s->is_prepared) {
+  } else if (s->is_prepared && !s->gives_value) {
     returned = describe_prepared(s);
   }
   s->is_described = returned == SQL_SUCCESS;

@@ -350,7 +350,9 @@ static SQLRETURN set_field(descriptor *d, SQLSMALLINT number, SQLSMALLINT field,
     if (given != SQL_PARAM_INPUT) return fail(d, "HYC00", "there are input parameters alone");
     return SQL_SUCCESS;
   case SQL_DESC_NAME: {
-    char *name = utf8_of(d, value, length == SQL_NTS ? SQL_NTS : length / (SQLINTEGER)sizeof(SQLWCHAR), NULL);
+    /* Half of a length below zero may be SQL_NTS. */
+    bool is_as_told = length == SQL_NTS || length < 0;
+    char *name = utf8_of(d, value, is_as_told ? length : length / (SQLINTEGER)sizeof(SQLWCHAR), NULL);
     if (name == NULL && value != NULL) return SQL_ERROR;
     free(r->name);
     r->name = name;

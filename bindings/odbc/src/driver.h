@@ -193,6 +193,7 @@ struct statement {
   size_t part_count;
   size_t parameter_count;
   bool is_prepared, is_described;
+  bool gives_value; /* {?= call …}: the parameter 1 takes the value, and the arguments come behind it */
 
   /* What was executed. */
   result *results;
@@ -417,6 +418,9 @@ typedef struct {
  * pair. Returns false if each value has to be converted, and may have written some of them. */
 bool fill_in_bulk(const hypostyle_values *values, uint64_t row, size_t count, const target *to);
 
+/* Writes the value of a function, which is the only one of the result, to the parameter 1. */
+SQLRETURN give_function_value(statement *s);
+
 /* Converts a value to a C type in a buffer. Returns NULL or a state; *length is that of the whole value.
  * Texts are cut between characters. */
 const char *put_scalar(const scalar *value, const target *to, char *data, SQLLEN *length);
@@ -451,7 +455,8 @@ char *element_of(const descriptor *apd, const void *pointer, size_t size, size_t
 
 /* ---- Escapes (escapes.c) ---- */
 
-/* Writes a statement in the database's own words. Returns NULL, or what is wrong. */
-const char *without_escapes(const char *sql, size_t length, builder *out);
+/* Writes a statement in the database's own words, and says whether it is {?= call …}. Returns NULL, or what is
+ * wrong. */
+const char *without_escapes(const char *sql, size_t length, builder *out, bool *gives_value);
 
 #endif

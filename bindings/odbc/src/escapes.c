@@ -334,7 +334,7 @@ static escape_kind kind_of(span_of_text inside, const char **prefix, const char 
       {"ts", LITERAL, "TIMESTAMP "},
       {"guid", LITERAL, "UUID "},
       {"oj", PLAIN, ""},
-      {"call", CALL, "CALL "},
+      {"call", CALL, ""},
       {"escape", LIKE_ESCAPE, "ESCAPE "},
       {"interval", PLAIN, "INTERVAL "},
   };
@@ -354,7 +354,18 @@ static escape_kind kind_of(span_of_text inside, const char **prefix, const char 
   return NO_ESCAPE;
 }
 
+/* Says whether CALL runs what is called. Any other name is that of a function, whose value is selected. */
+static bool is_procedure(span_of_text call) {
+  static const char *const names[] = {"tpch_generate", "ssb_generate"};
+  const char *end = call.at;
+  while (end < call.end && is_word(*end)) end++;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (equals(call.at, (size_t)(end - call.at), names[i])) return true;
+  return false;
+}
+
 static const char *add_call(span_of_text rest, builder *out, int depth) {
+  add_text(out, is_procedure(rest) ? "CALL " : "SELECT ");
   const char *problem = rewrite(rest, out, depth);
   /* A procedure without arguments may be called without parentheses. */
   if (problem == NULL && memchr(rest.at, '(', (size_t)(rest.end - rest.at)) == NULL) add_text(out, "()");
@@ -376,7 +387,7 @@ static const char *add_escape(span_of_text inside, builder *out, int depth, bool
   *is_escape = true;
   if (at < inside.end && *at == '?') {
     at = skip_spaces(at + 1, inside.end);
-    if (at < inside.end && *at == '=') return "{?= call …} is not there: no procedure returns a value";
+    if (at < inside.end && *at == '=') return "{?= call …} is a statement of its own, and no part of one";
   }
   escape_kind kind = kind_of(inside, &prefix, &rest);
   *is_escape = kind != NO_ESCAPE;
@@ -418,11 +429,35 @@ static const char *rewrite(span_of_text text, builder *out, int depth) {
   return NULL;
 }
 
-const char *without_escapes(const char *sql, size_t length, builder *out) {
+/* Finds what is called, if a text is {?= call …} and nothing else. */
+static bool find_value_call(span_of_text text, span_of_text *call) {
+  const char *at = skip_spaces(text.at, text.end);
+  const char *close = at < text.end && *at == '{' ? closing_brace(at, text.end) : NULL;
+  if (close == NULL) return false;
+  const char *after = skip_spaces(close + 1, text.end);
+  if (after < text.end && *after == ';') after = skip_spaces(after + 1, text.end);
+  if (after < text.end) return false;
+  at = skip_spaces(at + 1, close);
+  if (at == close || *at != '?') return false;
+  at = skip_spaces(at + 1, close);
+  if (at == close || *at != '=') return false;
+  const char *word = skip_spaces(at + 1, close);
+  for (at = word; at < close && is_word(*at);) at++;
+  if (!equals(word, (size_t)(at - word), "call")) return false;
+  call->at = skip_spaces(at, close);
+  call->end = close;
+  while (call->end > call->at && is_space(call->end[-1])) call->end--;
+  return call->at < call->end;
+}
+
+const char *without_escapes(const char *sql, size_t length, builder *out, bool *gives_value) {
+  span_of_text text = {sql, sql + length}, call;
+  *gives_value = false;
   if (memchr(sql, '{', length) == NULL) {
     add_bytes(out, sql, length);
     return NULL;
   }
   add_bytes(out, "", 0);
-  return rewrite((span_of_text){sql, sql + length}, out, 0);
+  *gives_value = find_value_call(text, &call);
+  return *gives_value ? add_call(call, out, 0) : rewrite(text, out, 0);
 }

@@ -70,6 +70,30 @@ static const char *put_value(const hypostyle_values *of, uint64_t row, const tar
   return state;
 }
 
+SQLRETURN give_function_value(statement *s) {
+  result *r = s->results;
+  if (r == NULL) return SQL_SUCCESS;
+  if (result_reach(s, r, 1) != SQL_SUCCESS) return SQL_ERROR;
+  if (r->column_count != 1 || r->rows == 0) return fail(s, "HY000", "the function gives no value");
+  const record *a = record_of(s->apd, 1);
+  /* Another descriptor may have come while data were waited for. */
+  if (a == NULL) return fail(s, "07002", "the parameter 1 is not bound any more");
+  const hypostyle_values *of = &result_batch(r, 0)->values[0];
+  size_t offset = s->apd->bind_offset == NULL ? 0 : (size_t)*s->apd->bind_offset;
+  target to = {.c_type = a->concise_type, .precision = a->precision, .scale = a->scale};
+  to.has_scale = a->has_scale;
+  to.default_type = default_c_type(facts_of(&r->columns[0], s->conn->text_size).sql_type);
+  if (to.c_type == SQL_C_DEFAULT) to.c_type = to.default_type;
+  to.room = a->octet_length;
+  to.data = moved(a->data, offset);
+  to.length = moved(a->octet_length_ptr, offset);
+  to.indicator = moved(a->indicator_ptr, offset);
+  if (c_size(to.c_type) == 0 && to.room < 0)
+    return fail(s, "HY090", "a buffer has the length %lld", (long long)to.room);
+  if (to.data == NULL && !is_null_at(of, 0)) return fail(s, "HY009", "there is no buffer for the value");
+  return tell_conversion(s, put_value(of, 0, &to, 0), 1, 1);
+}
+
 /* Fills rows of a target from rows of one batch; the first of them is the row `at` of the rowset. */
 static void fill_part(statement *s, const hypostyle_values *of, uint64_t row, size_t count, const target *to,
                       size_t index, size_t at, outcome *o) {

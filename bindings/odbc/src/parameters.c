@@ -11,9 +11,10 @@ static SQLRETURN bind_parameter(statement *s, SQLUSMALLINT number, SQLSMALLINT d
                                 SQLSMALLINT sql_type, SQLULEN size, SQLSMALLINT digits, SQLPOINTER data,
                                 SQLLEN room, SQLLEN *length) {
   if (number < 1 || number > INT16_MAX) return fail(s, "07009", "there is no parameter %u", (unsigned)number);
-  if (direction == SQL_PARAM_INPUT_OUTPUT || direction == SQL_PARAM_OUTPUT)
-    return fail(s, "HYC00", "there are input parameters alone");
-  if (direction != SQL_PARAM_INPUT)
+  bool may_be_value = direction == SQL_PARAM_OUTPUT && number == 1;
+  if (direction == SQL_PARAM_INPUT_OUTPUT || (direction == SQL_PARAM_OUTPUT && !may_be_value))
+    return fail(s, "HYC00", "the only output parameter is the value of {?= call …}, the parameter 1");
+  if (direction != SQL_PARAM_INPUT && !may_be_value)
     return fail(s, "HY105", "%d is no direction of a parameter", (int)direction);
   if (c_type != SQL_C_DEFAULT && c_size(c_type) < 0)
     return fail(s, "HY003", "there is no C type %d", (int)c_type);
@@ -141,7 +142,7 @@ SQLRETURN find_late_values(statement *s) {
   forget_late_values(s);
   for (size_t row = 0; row < s->apd->array_size; row++) {
     if (is_ignored_row(s, row)) continue;
-    for (size_t i = 0; i < s->parameter_count; i++) {
+    for (size_t i = s->gives_value ? 1 : 0; i < s->parameter_count; i++) {
       const record *r = record_of(s->apd, (SQLSMALLINT)(i + 1));
       if (!is_late_length(length_of(s->apd, r->octet_length_ptr, row, 0))) continue;
       late_value *grown = realloc(s->late, (s->late_count + 1) * sizeof *grown);
@@ -179,6 +180,7 @@ SQLRETURN SQL_API SQLParamData(SQLHSTMT h, SQLPOINTER *token) {
 }
 
 static bool add_piece(late_value *late, const void *data, size_t length) {
+  if (length >= SIZE_MAX / 8 || late->length >= SIZE_MAX / 8) return false;
   if (length > late->room - late->length || late->data == NULL) {
     size_t room = (late->length + length) * 2 + 16;
     char *grown = realloc(late->data, room);
@@ -245,12 +247,16 @@ static SQLRETURN describe_parameter(statement *s, SQLUSMALLINT number, SQLSMALLI
   if (number < 1 || index >= s->parameter_count)
     return fail(s, "07009", "there is no parameter %u; the statement has %zu", (unsigned)number,
                 s->parameter_count);
-  while (index >= s->parts[at].parameters) index -= s->parts[at++].parameters;
+  bool is_value = s->gives_value && index == 0;
+  if (s->gives_value && !is_value) index--;
+  while (!is_value && index >= s->parts[at].parameters) index -= s->parts[at++].parameters;
   hypostyle_column told;
   hypostyle_error *error = NULL;
   memset(&told, 0, sizeof told);
   told.size = sizeof told;
-  if (hypostyle_statement_parameter(s->parts[at].handle, index, &told, &error) != HYPOSTYLE_OK)
+  /* A value can be taken as text, whatever its type is. */
+  told.type = HYPOSTYLE_VARCHAR;
+  if (!is_value && hypostyle_statement_parameter(s->parts[at].handle, index, &told, &error) != HYPOSTYLE_OK)
     return fail_library(s, s->conn, &error);
   type_facts facts = facts_of(&told, s->conn->text_size);
   if (type != NULL) *type = facts.sql_type;

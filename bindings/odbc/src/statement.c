@@ -34,7 +34,7 @@ void forget_prepared(statement *s) {
   free(s->parts);
   s->parts = NULL;
   s->part_count = s->parameter_count = 0;
-  s->is_prepared = s->is_described = false;
+  s->is_prepared = s->is_described = s->gives_value = false;
   set_count(s->own_ird, 0);
 }
 
@@ -157,11 +157,12 @@ static SQLRETURN prepare(statement *s, const SQLWCHAR *text, SQLINTEGER length) 
   char *sql = utf8_of(s, text, length, &bytes);
   if (sql == NULL) return text == NULL ? fail(s, "HY009", "there is no statement") : SQL_ERROR;
   builder native = {0};
+  bool gives_value = false;
   const char *problem = NULL;
   if (s->noscan == SQL_NOSCAN_ON)
     add_bytes(&native, sql, bytes);
   else
-    problem = without_escapes(sql, bytes, &native);
+    problem = without_escapes(sql, bytes, &native, &gives_value);
   free(sql);
   SQLRETURN returned;
   if (problem != NULL)
@@ -171,7 +172,14 @@ static SQLRETURN prepare(statement *s, const SQLWCHAR *text, SQLINTEGER length) 
   else
     returned = prepare_native(s, native.data, native.length);
   free(native.data);
-  return returned;
+  if (returned != SQL_SUCCESS || !gives_value) return returned;
+  if (s->part_count > 1) {
+    forget_prepared(s);
+    return fail(s, "42000", "{?= call …} calls one function");
+  }
+  s->gives_value = true;
+  s->parameter_count++;
+  return SQL_SUCCESS;
 }
 
 SQLRETURN SQL_API SQLPrepareW(SQLHSTMT h, SQLWCHAR *text, SQLINTEGER length) {
@@ -221,7 +229,7 @@ static SQLRETURN begin_result(statement *s) {
 }
 
 static SQLRETURN run_parts(statement *s) {
-  size_t first = 0;
+  size_t first = s->gives_value ? 1 : 0;
   result **place = &s->results;
   for (size_t i = 0; i < s->part_count; first += s->parts[i++].parameters) {
     bool has_rows;
@@ -241,13 +249,29 @@ SQLRETURN execute_parts(statement *s) {
   begin_running(s);
   SQLRETURN returned = run_parts(s);
   end_running(s);
-  if (returned != SQL_SUCCESS) {
+  SQLRETURN given = returned == SQL_SUCCESS && s->gives_value ? give_function_value(s) : SQL_SUCCESS;
+  if (returned != SQL_SUCCESS || given == SQL_ERROR) {
     close_cursor(s);
-    return returned;
+    return SQL_ERROR;
   }
+  /* The value is all that comes of it. */
+  if (s->gives_value) close_cursor(s);
   set_statuses(s, SQL_PARAM_SUCCESS);
   s->is_executed = true;
-  return begin_result(s);
+  returned = begin_result(s);
+  return given == SQL_SUCCESS ? returned : given;
+}
+
+/* The value of {?= call …} is the only parameter that is not read. */
+static SQLRETURN check_directions(statement *s) {
+  const record *r = record_of(s->ipd, 1);
+  bool is_output = r != NULL && r->parameter_type == SQL_PARAM_OUTPUT;
+  if (is_output && !s->gives_value && s->parameter_count > 0)
+    return fail(s, "HYC00", "the only output parameter is the value of {?= call …}");
+  if (!s->gives_value) return SQL_SUCCESS;
+  if (!is_output) return fail(s, "HY105", "the parameter 1 takes the value of the function: it is for output");
+  if (s->apd->array_size > 1) return fail(s, "HYC00", "{?= call …} takes no arrays of parameters");
+  return SQL_SUCCESS;
 }
 
 static SQLRETURN execute(statement *s) {
@@ -257,7 +281,7 @@ static SQLRETURN execute(statement *s) {
     const record *r = record_of(s->apd, (SQLSMALLINT)(i + 1));
     if (r == NULL || !r->is_bound) return fail(s, "07002", "the parameter %zu is not bound", i + 1);
   }
-  if (find_late_values(s) != SQL_SUCCESS) return SQL_ERROR;
+  if (check_directions(s) != SQL_SUCCESS || find_late_values(s) != SQL_SUCCESS) return SQL_ERROR;
   if (s->late_count == 0) return execute_parts(s);
   s->needs_data = true;
   return SQL_NEED_DATA;

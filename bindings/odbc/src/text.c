@@ -146,8 +146,10 @@ SQLRETURN give_bytes(void *h, const char *text, SQLPOINTER out, SQLLEN room, SQL
 void add_bytes(builder *b, const char *bytes, size_t length) {
   if (b->failed) return;
   if (length >= b->room - b->length) {
+    /* A length that no memory has is none that a sum may be built of. */
+    bool is_length = length < SIZE_MAX / 8 && b->room < SIZE_MAX / 8;
     size_t room = (b->room + length + 64) * 2;
-    char *data = realloc(b->data, room);
+    char *data = is_length ? realloc(b->data, room) : NULL;
     if (data == NULL) {
       b->failed = true;
       return;

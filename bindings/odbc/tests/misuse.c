@@ -107,6 +107,10 @@ static void descriptors(void) {
   OK_ON(SQL_HANDLE_DESC, ird, SQLGetDescRecW(ird, 1, name, 16, NULL, &type, NULL, NULL, NULL, NULL, NULL));
   CHECK(type == SQL_BIGINT && strcmp(narrow(name), "7") == 0);
   CHECK(SQLGetDescRecW(ird, 2, name, 16, NULL, &type, NULL, NULL, NULL, NULL, NULL) == SQL_NO_DATA);
+  /* Half of this length would say that NUL ends the name. */
+  SQLHDESC ipd;
+  OK(SQLGetStmtAttrW(stmt, SQL_ATTR_IMP_PARAM_DESC, &ipd, 0, NULL));
+  GIVES_ON(SQL_HANDLE_DESC, ipd, SQLSetDescFieldW(ipd, 1, SQL_DESC_NAME, w("x"), -6), SQL_ERROR, "HY090");
   again();
 }
 

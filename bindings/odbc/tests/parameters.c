@@ -358,9 +358,94 @@ static void several_statements(void) {
   OK(SQLGetData(stmt, 1, SQL_C_SLONG, &value, 0, NULL));
   CHECK(value == 30);
   again();
-  REFUSED(SQLBindParameter(stmt, 1, SQL_PARAM_OUTPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &a, 0, NULL), "HYC00");
+  REFUSED(SQLBindParameter(stmt, 2, SQL_PARAM_OUTPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &a, 0, NULL), "HYC00");
+  REFUSED(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT_OUTPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &a, 0, NULL),
+          "HYC00");
   REFUSED(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, 4711, SQL_INTEGER, 0, 0, &a, 0, NULL), "HY003");
   REFUSED(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, 4711, 0, 0, &a, 0, NULL), "HY004");
+}
+
+/* Functions that are called: their value is a result, or the parameter 1. */
+static void calls(void) {
+  int32_t value = 0, argument = -7;
+  char text[8] = "";
+  SQLLEN length = 0, text_length = 0;
+  SQLSMALLINT count = 0;
+  again();
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &argument, 0, NULL));
+  OK(SQLExecDirectW(stmt, w("{call abs(?)}"), SQL_NTS));
+  OK(SQLFetch(stmt));
+  OK(SQLGetData(stmt, 1, SQL_C_SLONG, &value, 0, NULL));
+  CHECK(value == 7);
+  again();
+  OK(SQLExecDirectW(stmt, w("{call pi}"), SQL_NTS));
+  OK(SQLFetch(stmt));
+  again();
+
+  OK(SQLPrepareW(stmt, w(" { ? = CALL abs(?) } ; "), SQL_NTS));
+  OK(SQLNumParams(stmt, &count));
+  CHECK(count == 2);
+  OK(SQLNumResultCols(stmt, &count));
+  CHECK(count == 0);
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_OUTPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &value, 0, &length));
+  REFUSED(SQLExecute(stmt), "07002");
+  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &argument, 0, NULL));
+  /* What stands in its length is of no interest before. */
+  for (argument = -9, length = SQL_DATA_AT_EXEC; argument < -7; argument++) {
+    OK(SQLExecute(stmt));
+    CHECK(value == -argument && length == (SQLLEN)sizeof value);
+    REFUSED(SQLFetch(stmt), "24000");
+  }
+  /* NULL, a text, and one that is cut. */
+  length = SQL_NULL_DATA;
+  OK(SQLBindParameter(stmt, 2, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &argument, 0, &length));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_OUTPUT, SQL_C_CHAR, SQL_VARCHAR, 0, 0, text, sizeof text, &text_length));
+  OK(SQLExecute(stmt));
+  CHECK(text_length == SQL_NULL_DATA);
+  OK(SQLPrepareW(stmt, w("{?=call repeat('ab', ?)}"), SQL_NTS));
+  argument = 3, length = 0;
+  OK(SQLExecute(stmt));
+  CHECK(strcmp(text, "ababab") == 0 && text_length == 6);
+  argument = 4;
+  CHECK(SQLExecute(stmt) == SQL_SUCCESS_WITH_INFO && strcmp(text, "abababa") == 0 && text_length == 8);
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &value, 0, NULL));
+  REFUSED(SQLExecute(stmt), "HY105");
+  OK(SQLPrepareW(stmt, w("SELECT ? + ?"), SQL_NTS));
+  OK(SQLBindParameter(stmt, 1, SQL_PARAM_OUTPUT, SQL_C_SLONG, SQL_INTEGER, 0, 0, &value, 0, NULL));
+  REFUSED(SQLExecute(stmt), "HYC00");
+  again();
+}
+
+/* A statement that is prepared once takes values of whatever type each execution binds. */
+static void other_types(void) {
+  int32_t whole = 2;
+  double real = 1.5;
+  SQL_DATE_STRUCT day = {2024, 1, 2};
+  const struct {
+    SQLSMALLINT c_type, sql_type;
+    void *data;
+    const char *type, *shown;
+  } all[] = {
+      {SQL_C_SLONG, SQL_INTEGER, &whole, "INTEGER", "2"},
+      {SQL_C_CHAR, SQL_VARCHAR, "x", "VARCHAR", "x"},
+      {SQL_C_DOUBLE, SQL_DOUBLE, &real, "DOUBLE", "1.5"},
+      {SQL_C_TYPE_DATE, SQL_TYPE_DATE, &day, "DATE", "2024-01-02"},
+      {SQL_C_SLONG, SQL_BIGINT, &whole, "BIGINT", "2"},
+  };
+  again();
+  OK(SQLPrepareW(stmt, w("SELECT typeof(x), x::VARCHAR FROM (SELECT ? AS x)"), SQL_NTS));
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    char type[32] = "", shown[32] = "";
+    SQLLEN length = SQL_NTS;
+    OK(SQLBindParameter(stmt, 1, SQL_PARAM_INPUT, all[i].c_type, all[i].sql_type, 0, 0, all[i].data, 0, &length));
+    OK(SQLExecute(stmt));
+    OK(SQLFetch(stmt));
+    OK(SQLGetData(stmt, 1, SQL_C_CHAR, type, sizeof type, NULL));
+    OK(SQLGetData(stmt, 2, SQL_C_CHAR, shown, sizeof shown, NULL));
+    CHECK(strcmp(type, all[i].type) == 0 && strcmp(shown, all[i].shown) == 0);
+    OK(SQLFreeStmt(stmt, SQL_CLOSE));
+  }
+  again();
 }
 
 int main(int argc, char **argv) {
@@ -373,6 +458,8 @@ int main(int argc, char **argv) {
   defaults();
   refused_data();
   several_statements();
+  calls();
+  other_types();
   again();
   run("DROP TABLE given");
   return end();

@@ -258,6 +258,34 @@ def test_operators_of_others_are_not_called(con, server):
             server.direct.execute(f"drop function caught_{number}({left}, {right})")
 
 
+def test_a_search_path_that_names_pg_catalog_last_changes_no_operator(server):
+    """Operators of the very types of a condition are not called either, nor in what asks for the tables."""
+    made = [("=", "bigint"), ("<", "bigint"), ("=", "oid"), ("=", "text"), ("~~", "text")]
+    server.direct.execute("create schema before")
+    for number, (operator, of) in enumerate(made):
+        server.direct.execute(
+            f"create function before.caught_{number}({of}, {of}) returns bool language plpgsql "
+            "as $$ begin raise exception 'caught'; end $$"
+        )
+        function = f"before.caught_{number}"
+        operands = f"leftarg = {of}, rightarg = {of}"
+        server.direct.execute(f"create operator before.{operator} ({operands}, function = {function})")
+    server.direct.execute("alter role current_user set search_path = before, public, pg_catalog")
+    try:
+        with psycopg.connect(server.keywords) as direct, pytest.raises(psycopg.Error, match="caught"):
+            direct.execute("select id from items where id = 5::bigint")
+        with hypostyle.connect(threads=2) as con:
+            con.execute(f"ATTACH '{server.address}' AS pg")
+            conditions = [("id = 5", 1), ("id in (5, 6)", 2), ("id < 5", 4), ("short like 'v7%'", 50)]
+            for condition, rows in conditions:
+                sql = f"SELECT count(*) FROM pg.items WHERE {condition}"
+                assert con.sql(sql).fetchone() == (rows,), condition
+                assert " WHERE " in scan(con, sql)
+    finally:
+        server.direct.execute("alter role current_user reset search_path")
+        server.direct.execute("drop schema before cascade")
+
+
 def test_tables_of_both_are_joined(con, server):
     con.execute("CREATE TABLE mine AS SELECT i AS id, i * 2 AS twice FROM range(1, 101) r(i)")
     found = con.sql(

@@ -1,6 +1,7 @@
 //! Plans that are kept for later statements. Such a plan names the tables that it reads. It holds
 //! neither their rows nor their files, and each statement binds it to the snapshots that it sees.
 
+use crate::given::Relation;
 use crate::of_cluster::of_cluster;
 use crate::scope::{Name, OWN_DATABASE, Scope};
 use arrow::datatypes::SchemaRef;
@@ -51,10 +52,17 @@ impl Meaning {
     }
 }
 
-/// A stored table in a plan that is kept.
+/// A table in a plan that is kept.
 struct NamedTable {
-    name: Name,
+    of: Of,
     schema: SchemaRef,
+}
+
+/// Where its rows are.
+enum Of {
+    Table(Name),
+    /// What the engine gives its own queries by this name, in memory.
+    Given(String),
 }
 
 impl TableSource for NamedTable {
@@ -63,44 +71,50 @@ impl TableSource for NamedTable {
     }
 }
 
-/// A plan that is kept, and how many rows the tables that it reads had when it was made.
+/// A plan that is kept, and how many rows the stored tables that it reads had when it was made.
 #[derive(Clone, Debug)]
 pub struct KeptPlan {
     plan: LogicalPlan,
+    reads_tables: bool,
     rows: Vec<(Name, u64)>,
 }
 
 impl KeptPlan {
-    /// Returns the plan to keep; `None` for one that reads anything but whole stored tables.
+    /// Returns the plan to keep; `None` for one that reads anything but whole stored tables and rows that the
+    /// engine gives it.
     pub fn of(plan: &LogicalPlan, scope: &Scope) -> Option<Self> {
-        let mut rows = Vec::new();
+        let (mut reads_tables, mut rows) = (false, Vec::new());
         let unbound = plan.clone().transform_down_with_subqueries(|node| {
             let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
             let (table, found) = named(&scan, scope).ok_or_else(cannot)?;
-            rows.push((table.name.clone(), found));
+            reads_tables = true;
+            rows.extend(found);
             scan.source = Arc::new(table);
             Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
         });
-        Some(Self { plan: unbound.data().ok()?, rows })
+        Some(Self { plan: unbound.data().ok()?, reads_tables, rows })
     }
 
     /// Returns the plan for the rows that the running statement sees; `None` when a table is not
     /// what it was.
     pub fn bound(&self, scope: &Scope) -> Option<LogicalPlan> {
-        if self.rows.is_empty() {
+        if !self.reads_tables {
             return Some(self.plan.clone());
         }
         let mut tables: HashMap<Name, Arc<dyn TableSource>> = HashMap::new();
         let bound = self.plan.clone().transform_down_with_subqueries(|node| {
             let LogicalPlan::TableScan(mut scan) = node else { return Ok(Transformed::no(node)) };
             let table = (scan.source.as_ref() as &dyn Any).downcast_ref::<NamedTable>().ok_or_else(cannot)?;
-            let source = match tables.get(&table.name) {
-                Some(source) => source.clone(),
-                None => {
-                    let source = stored(&table.name, scope).ok_or_else(cannot)?;
-                    tables.insert(table.name.clone(), source.clone());
-                    source
-                }
+            let source = match &table.of {
+                Of::Given(name) => given(name, scope).ok_or_else(cannot)?,
+                Of::Table(name) => match tables.get(name) {
+                    Some(source) => source.clone(),
+                    None => {
+                        let source = stored(name, scope).ok_or_else(cannot)?;
+                        tables.insert(name.clone(), source.clone());
+                        source
+                    }
+                },
             };
             if source.schema() != table.schema {
                 return Err(cannot());
@@ -130,9 +144,15 @@ fn cannot() -> DataFusionError {
     DataFusionError::Internal("a plan that cannot be kept".into())
 }
 
-/// Returns the name of the table of a scan, and its rows.
-fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, u64)> {
+/// Returns what the table of a scan is, and the name and the rows of a stored one.
+fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, Option<(Name, u64)>)> {
     let provider = source_as_provider(&scan.source).ok()?;
+    let name = scan.table_name.table();
+    if let Some(Relation::Rows { rows, .. }) = scope.given(name)
+        && Arc::ptr_eq(&rows, &provider)
+    {
+        return Some((NamedTable { of: Of::Given(name.to_string()), schema: rows.schema() }, None));
+    }
     let any = provider.as_ref() as &dyn Any;
     let partitioned = any.downcast_ref::<PartitionedTable>();
     let table = partitioned.map(PartitionedTable::shell).or_else(|| any.downcast_ref::<StoredTable>())?;
@@ -144,12 +164,12 @@ fn named(scan: &TableScan, scope: &Scope) -> Option<(NamedTable, u64)> {
         let catalog = scope.catalog_of_cluster()?;
         let table = catalog.table(id)?;
         let name = Name::new(OWN_DATABASE, &table.schema, &table.name);
-        return Some((NamedTable { name, schema }, table.rows()));
+        return Some((NamedTable { of: Of::Table(name.clone()), schema }, Some((name, table.rows()))));
     }
     let databases = scope.databases.read();
     let named = databases.iter().find(|named| Arc::ptr_eq(&named.snapshot, table.snapshot()))?;
     let name = Name::new(&named.name, &entry.schema, &entry.name);
-    Some((NamedTable { name, schema }, table.data().rows()))
+    Some((NamedTable { of: Of::Table(name.clone()), schema }, Some((name, table.data().rows()))))
 }
 
 /// Returns the rows that a table has now, on all nodes if it is one of a cluster.
@@ -157,6 +177,14 @@ fn rows_of(name: &Name, scope: &Scope) -> Option<u64> {
     match scope.cluster_table(name) {
         Some((_, catalog, id)) => Some(catalog.table(id)?.rows()),
         None => Some(scope.snapshot_of(&name.database)?.table(&name.schema, &name.name)?.rows()),
+    }
+}
+
+/// Returns rows that the running statement is given.
+fn given(name: &str, scope: &Scope) -> Option<Arc<dyn TableSource>> {
+    match scope.given(name)? {
+        Relation::Rows { rows, .. } => Some(provider_as_source(rows)),
+        _ => None,
     }
 }
 

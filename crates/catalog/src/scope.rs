@@ -14,7 +14,7 @@ use hypostyle_foreign::AttachedDatabase;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_storage::{ColumnEntry, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_sync::{Mutex, RwLock};
-use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Privileges, Result, TableId, did_you_mean};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -174,6 +174,13 @@ impl Scope {
     pub fn state(&self) -> PlanResult<SessionState> {
         let state = self.state.get().and_then(|state| state());
         state.ok_or_else(|| DataFusionError::Internal("the session is closed".into()))
+    }
+
+    /// Returns what the session's user may do; who is not known may only read.
+    pub fn privileges(&self) -> Privileges {
+        let state = self.state().ok();
+        let privileges = state.and_then(|state| state.config().get_extension::<Privileges>());
+        privileges.map_or(Privileges::READ, |privileges| *privileges)
     }
 
     /// # Errors

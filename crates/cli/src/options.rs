@@ -223,6 +223,10 @@ pub struct ServeOptions {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub idle_in_transaction_timeout: Option<f64>,
 
+    /// End sessions whose client has begun a message and sends nothing more of it for longer
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = parse_seconds)]
+    pub message_timeout: f64,
+
     /// Keep the sessions of clients whose connection broke for so long; 0 ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub resume_timeout: u32,

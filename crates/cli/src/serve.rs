@@ -37,6 +37,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         statement_time: options.statement_timeout.map(Duration::from_secs_f64),
         idle_time: options.idle_timeout.map(Duration::from_secs_f64),
         idle_transaction_time: options.idle_in_transaction_timeout.map(Duration::from_secs_f64),
+        message_time: Duration::from_secs_f64(options.message_timeout),
         stop_time: Duration::from_secs(options.stop_timeout.into()),
         resume_time: Duration::from_secs(options.resume_timeout.into()),
     };

@@ -31,6 +31,12 @@ const EXPORT: &str = "SELECT pg_catalog.pg_export_snapshot(), \
     CASE WHEN pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 90600 \
     THEN pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true) END";
 
+/// Takes `pg_catalog` out of the search path of the transaction, but for its first place: it is searched
+/// first then. Else whoever may create operators in a schema that is searched before would say what the
+/// conditions of statements mean there, and run code with the rights of this user. It has no operator itself.
+const OPERATORS: &str = "SELECT pg_catalog.set_config('search_path', pg_catalog.regexp_replace(\
+    pg_catalog.current_setting('search_path'), ',[[:space:]]*\"?pg_catalog\"?[[:space:]]*(?=,|$)', '', 'gi'), true)";
+
 /// The rows of a database as one statement sees them.
 pub struct Reading {
     database: Arc<ForeignDatabase>,
@@ -59,7 +65,7 @@ impl Reading {
     /// # Errors
     /// Those of the server.
     pub fn begin(database: Arc<ForeignDatabase>, wanted: &Wanted) -> Result<Arc<Self>> {
-        let leader = database.begin(&format!("{BEGIN}; {}", lock_timeout()), wanted)?;
+        let leader = database.begin(&format!("{BEGIN}; {OPERATORS}; {}", lock_timeout()), wanted)?;
         let exported = texts(leader.as_ref(), EXPORT, wanted);
         let exported = exported.map_err(|error| database.of_server(error))?;
         let snapshot = exported.into_iter().flatten().next().flatten();
@@ -106,7 +112,7 @@ impl Reading {
     /// Those of the server.
     pub(crate) fn connection(&self, wanted: &Wanted) -> Result<Box<dyn Connection>> {
         let snapshot = quoted_text(&self.snapshot);
-        let begin = format!("{BEGIN}; SET TRANSACTION SNAPSHOT {snapshot}; {}", lock_timeout());
+        let begin = format!("{BEGIN}; SET TRANSACTION SNAPSHOT {snapshot}; {OPERATORS}; {}", lock_timeout());
         self.database.begin(&begin, wanted)
     }
 }

@@ -147,7 +147,10 @@ fn a_statement_has_one_snapshot_and_the_next_one_another() {
     assert_eq!(server.asked("pg_class"), [1, 1]);
     let reading = attached.reading(&wanted()).unwrap();
     let scans = [reading.connection(&wanted()).unwrap(), reading.connection(&wanted()).unwrap()];
-    assert_eq!(server.asked("READ ONLY; SET TRANSACTION SNAPSHOT '00000003-1'; SET LOCAL"), [2, 3]);
+    assert_eq!(server.asked("READ ONLY; SET TRANSACTION SNAPSHOT '00000003-1'; SELECT"), [2, 3]);
+    // Before anything is asked that has operators, pg_catalog is the first to be searched for them.
+    assert_eq!(server.asked("READ ONLY; SELECT pg_catalog.set_config('search_path'"), [1]);
+    assert_eq!(server.asked("set_config('search_path'"), [1, 2, 3]);
     let database = attached.database().clone();
     scans.into_iter().for_each(|connection| database.give_back(connection));
     // Rows that are still read keep the snapshot.

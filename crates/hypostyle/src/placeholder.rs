@@ -9,8 +9,8 @@ use std::ops::Range;
 pub(crate) struct Scanned {
     /// The ranges of the placeholders: `?` without a name, `$1`, `$name`.
     marks: Vec<(Range<usize>, Option<String>)>,
-    /// The last word outside of quotes and comments, in upper case, and its end.
-    last_word: Option<(String, usize)>,
+    /// The end of VALUES, if no word follows, or else RETURNING alone, and where that begins.
+    row: Option<(usize, Option<usize>)>,
     kind: Kind,
 }
 
@@ -18,8 +18,9 @@ pub(crate) struct Scanned {
 /// some hundred times faster.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RowInsert<'a> {
-    /// The text before the row.
+    /// The text before the row, and RETURNING behind it.
     head: &'a str,
+    tail: &'a str,
     /// The numbers of its parameters, from 1.
     row: Vec<usize>,
     /// The number of parameters.
@@ -33,13 +34,18 @@ impl RowInsert<'_> {
                 self.row.iter().map(|number| format!("${}", at * self.parameters + number)).collect();
             format!("({})", marks.join(","))
         };
-        format!("{} {}", self.head, (0..rows).map(row).collect::<Vec<_>>().join(","))
+        let rows = (0..rows).map(row).collect::<Vec<_>>().join(",");
+        match self.tail {
+            "" => format!("{} {rows}", self.head),
+            tail => format!("{} {rows} {tail}", self.head),
+        }
     }
 
     /// Returns the number of rows for which the database remembers the text.
     pub fn rows_at_once(&self) -> usize {
         let mark_bytes = 6;
-        ((4096 - self.head.len().min(4096)) / (self.row.len() * mark_bytes + 3)).clamp(1, 100)
+        let around = self.head.len() + self.tail.len();
+        ((4096 - around.min(4096)) / (self.row.len() * mark_bytes + 3)).clamp(1, 100)
     }
 }
 
@@ -47,7 +53,7 @@ impl Scanned {
     pub fn of(sql: &str) -> Self {
         let tokens: Vec<Token<'_>> = tokens(sql).collect();
         let mut scanned = Self { kind: Kind::of_tokens(tokens.iter().copied()), ..Self::default() };
-        let mut last_word = None;
+        let mut last_word: Option<Token<'_>> = None;
         for token in tokens {
             match token.kind {
                 TokenKind::Parameter => {
@@ -55,12 +61,23 @@ impl Scanned {
                     scanned.marks.push((token.range(), name));
                 }
                 TokenKind::Word | TokenKind::Number => {
+                    let follows_values =
+                        last_word.is_some_and(|last| last.text.eq_ignore_ascii_case("VALUES"));
+                    scanned.row = match scanned.row {
+                        _ if token.text.eq_ignore_ascii_case("VALUES") => Some((token.end(), None)),
+                        Some((end, None))
+                            if follows_values && token.text.eq_ignore_ascii_case("RETURNING") =>
+                        {
+                            Some((end, Some(token.start)))
+                        }
+                        Some((_, None)) => None,
+                        known => known,
+                    };
                     last_word = Some(token);
                 }
                 TokenKind::QuotedName | TokenKind::Text | TokenKind::Comment | TokenKind::Symbol => {}
             }
         }
-        scanned.last_word = last_word.map(|word| (word.text.to_uppercase(), word.end()));
         scanned
     }
 
@@ -115,11 +132,18 @@ impl Scanned {
     }
 
     /// Returns the statement if it is `INSERT … VALUES` with one row that has all the parameters
-    /// and nothing else.
+    /// and nothing else, perhaps with a RETURNING that means the same for several rows: calls and queries
+    /// may read the table.
     pub fn row_insert<'a>(&self, sql: &'a str) -> Option<RowInsert<'a>> {
-        let (last, end) = self.last_word.as_ref()?;
-        let is_insert = self.kind.is_insert() && last == "VALUES" && !self.has_names();
-        let row = sql.get(*end..).filter(|_| is_insert)?.trim().trim_end_matches(';').trim_end();
+        let (end, returning) = self.row.filter(|_| self.kind.is_insert() && !self.has_names())?;
+        let at_end = |text: &'a str| text.trim().trim_end_matches(';').trim_end();
+        let (row, tail) = match returning {
+            None => (at_end(sql.get(end..)?), ""),
+            Some(start) => (sql.get(end..start)?.trim(), at_end(sql.get(start..)?)),
+        };
+        if tail.contains([';', '(']) {
+            return None;
+        }
         let row = row.strip_prefix('(')?.strip_suffix(')')?.split(',').enumerate();
         let number = |(index, mark): (usize, &str)| match mark.trim() {
             "?" => Some(index + 1),
@@ -128,7 +152,12 @@ impl Scanned {
         let row = row.map(number).collect::<Option<Vec<usize>>>()?;
         let uniform = self.marks.iter().all(|(_, name)| name.is_none() == self.marks[0].1.is_none());
         let parameters = self.names().len();
-        (uniform && row.len() == self.marks.len()).then(|| RowInsert { head: &sql[..*end], row, parameters })
+        (uniform && row.len() == self.marks.len()).then(|| RowInsert {
+            head: &sql[..end],
+            tail,
+            row,
+            parameters,
+        })
     }
 
     /// Says by its words what the statement does.
@@ -181,10 +210,19 @@ mod tests {
             of_two("INSERT INTO t VALUES ($2,$1)").as_deref(),
             Some("INSERT INTO t VALUES ($2,$1),($4,$3)")
         );
+        assert_eq!(
+            of_two("insert into t values (?, ?) returning id, a + 1 as b;").as_deref(),
+            Some("insert into t values ($1,$2),($3,$4) returning id, a + 1 as b")
+        );
         for other in [
             "insert into t values (?, 1)",
             "insert into t values (?), (?)",
-            "insert into t values (?) returning a",
+            "insert into t values (?) returning f(a)",
+            "insert into t values (?) returning (select 1)",
+            "insert into t values (?) returning a + ?",
+            "insert into t values (?) returning a; delete from t",
+            "insert into t values (?) on conflict do nothing returning a",
+            "insert into t values (1, ?) returning a",
             "insert into t values (?) -- ?",
             "insert into t values ($a)",
             "insert into t values (?, $1)",

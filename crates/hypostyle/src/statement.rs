@@ -243,7 +243,7 @@ impl Statement {
         let at_once = insert.rows_at_once();
         let of_many = insert.of_rows(at_once);
         self.session.atomically(|| {
-            let (mut sum, mut next) = (Some(0), Some(first));
+            let (mut written, mut next) = (Written::default(), Some(first));
             while next.is_some() {
                 let (mut values, mut count) = (Vec::new(), 0);
                 while let Some(Parameters::Positional(row)) = next.take() {
@@ -257,33 +257,22 @@ impl Statement {
                 let of_rest = (count < at_once).then(|| insert.of_rows(count));
                 let sql = of_rest.as_deref().unwrap_or(&of_many);
                 let result = self.session.execute(&self.mark, sql, Parameters::Positional(values))?;
-                sum = sum.zip(result.rows_affected()).map(|(sum, rows)| sum + rows);
+                written.take(self, &result)?;
             }
-            Ok(Executed::Written(sum))
+            Ok(written.executed(self))
         })
     }
 
     /// Executes a statement that writes for all rows. It takes effect for all of them or none.
     fn for_each_row(&self, first: Parameters, mut rows: BoundRows) -> Result<Executed> {
-        let (session, mark) = (&self.session, &self.mark);
-        session.atomically(|| {
-            let (mut sum, mut schema, mut batches) = (Some(0), None, Vec::new());
-            let mut next = Some(first);
+        self.session.atomically(|| {
+            let (mut written, mut next) = (Written::default(), Some(first));
             while let Some(parameters) = next {
-                let result = session.execute(mark, &self.sql, parameters)?;
-                if result.is_query() {
-                    let schema = schema.get_or_insert_with(|| nullable(&result.schema()));
-                    for batch in session.call(mark, |_| result.record_batches())? {
-                        batches.push(conform(&batch, schema)?);
-                    }
-                }
-                sum = sum.zip(result.rows_affected()).map(|(sum, rows)| sum + rows);
+                let result = self.session.execute(&self.mark, &self.sql, parameters)?;
+                written.take(self, &result)?;
                 next = rows.next()?;
             }
-            Ok(match schema {
-                Some(schema) => Executed::Rows(self.rows(schema, Source::Kept(batches.into_iter()))),
-                None => Executed::Written(sum),
-            })
+            Ok(written.executed(self))
         })
     }
 
@@ -354,6 +343,41 @@ impl Statement {
             (false, true) => Parameters::Named(self.names.iter().cloned().zip(values).collect()),
             (false, false) => Parameters::Positional(values),
         })
+    }
+}
+
+/// What executions of a statement that writes have come to.
+struct Written {
+    /// The rows that were written, if all executions have told it.
+    sum: Option<u64>,
+    /// The rows that they have given, of the types of the first ones.
+    schema: Option<SchemaRef>,
+    batches: Vec<RecordBatch>,
+}
+
+impl Default for Written {
+    fn default() -> Self {
+        Self { sum: Some(0), schema: None, batches: Vec::new() }
+    }
+}
+
+impl Written {
+    fn take(&mut self, statement: &Statement, result: &QueryResult) -> Result<()> {
+        if result.is_query() {
+            let schema = self.schema.get_or_insert_with(|| nullable(&result.schema()));
+            for batch in statement.session.call(&statement.mark, |_| result.record_batches())? {
+                self.batches.push(conform(&batch, schema)?);
+            }
+        }
+        self.sum = self.sum.zip(result.rows_affected()).map(|(sum, rows)| sum + rows);
+        Ok(())
+    }
+
+    fn executed(self, statement: &Statement) -> Executed {
+        match self.schema {
+            Some(schema) => Executed::Rows(statement.rows(schema, Source::Kept(self.batches.into_iter()))),
+            None => Executed::Written(self.sum),
+        }
     }
 }
 
@@ -536,7 +560,62 @@ fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
 mod tests {
     use super::*;
     use crate::{Database, OpenOptions};
-    use arrow::array::{Array, ArrayRef, Float64Array, RecordBatchIterator, StringArray};
+    use arrow::array::{
+        Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatchIterator, StringArray,
+    };
+    use arrow::datatypes::Int64Type;
+    use arrow::util::display::array_value_to_string;
+
+    #[test]
+    fn each_execution_has_the_types_of_its_own_values() -> Result<()> {
+        let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
+        let statement = Statement::new(session, "SELECT typeof(?) AS t");
+        for (value, expected) in [
+            (ScalarValue::Int32(Some(1)), "INTEGER"),
+            (ScalarValue::from("x"), "VARCHAR"),
+            (ScalarValue::Int64(Some(1)), "BIGINT"),
+            (ScalarValue::Decimal128(Some(125), 5, 2), "DECIMAL(5,2)"),
+            (ScalarValue::TimestampMicrosecond(Some(0), None), "TIMESTAMP"),
+            (ScalarValue::Int32(Some(1)), "INTEGER"),
+        ] {
+            let executed = statement.execute(Parameters::Positional(vec![value]))?;
+            let Executed::Once(result) = executed else { unreachable!("one row of values gives one result") };
+            let told =
+                result.record_batches()?.first().map(|batch| array_value_to_string(batch.column(0), 0));
+            assert_eq!(told.and_then(std::result::Result::ok).as_deref(), Some(expected));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn returning_gives_the_rows_in_the_order_of_their_values() -> Result<()> {
+        let session = Arc::new(DriverSession::new(Database::in_memory(OpenOptions::default())?.connect()?));
+        let create = "CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY, a BIGINT)";
+        session.execute(&CancelMark::default(), create, Parameters::None).map(drop)?;
+        // More than are inserted at once, and a rest.
+        let numbers: Vec<i64> = (0..250).rev().collect();
+        let expected: Vec<i64> = numbers.iter().map(|number| number + 1).collect();
+        let values: ArrayRef = Arc::new(Int64Array::from(numbers));
+        for sql in
+            ["INSERT INTO t (a) VALUES (?) RETURNING a + 1", "INSERT INTO t (a) SELECT ? RETURNING a + 1"]
+        {
+            let rows =
+                RecordBatch::try_from_iter([("a", values.clone())]).expect("one column has one length");
+            let schema = rows.schema();
+            let bound = Box::new(RecordBatchIterator::new([Ok(rows)], schema));
+            let Executed::Rows(mut result) =
+                Statement::new(session.clone(), sql).execute_rows(bound, false)?
+            else {
+                unreachable!("RETURNING gives rows")
+            };
+            let mut found = Vec::new();
+            while let Some(batch) = result.next_batch()? {
+                found.extend(batch.column(0).as_primitive::<Int64Type>().values().iter().copied());
+            }
+            assert_eq!(found, expected, "{sql}");
+        }
+        Ok(())
+    }
 
     #[test]
     fn null_may_be_bound_behind_a_value() -> Result<()> {

@@ -57,6 +57,8 @@ pub struct Limits {
     pub idle_time: Option<Duration>,
     /// The same of one that has a transaction open.
     pub idle_transaction_time: Option<Duration>,
+    /// A session whose client has begun a message, and sends nothing more of it for so long, is ended.
+    pub message_time: Duration,
     /// What runs when the server is told to stop has so long to end before it is interrupted.
     pub stop_time: Duration,
     /// A session whose TCP connection broke is kept for so long; zero turns resuming off.
@@ -71,6 +73,7 @@ impl Default for Limits {
             statement_time: None,
             idle_time: None,
             idle_transaction_time: None,
+            message_time: Duration::from_secs(60),
             stop_time: Duration::from_secs(10),
             resume_time: Duration::from_secs(30),
         }

@@ -66,6 +66,7 @@ pub trait Reconnect: Send {
 pub struct Channel {
     transport: Transport,
     stall_time: Option<Duration>,
+    frame_time: Option<Duration>,
     resumption: Option<Resumption>,
 }
 
@@ -94,7 +95,7 @@ struct Resumption {
 
 impl Channel {
     pub fn new(transport: Transport) -> Self {
-        Self { transport, stall_time: None, resumption: None }
+        Self { transport, stall_time: None, frame_time: None, resumption: None }
     }
 
     /// Returns a channel that continues over the sockets of `source`.
@@ -113,7 +114,7 @@ impl Channel {
             fruitless: 0,
             progress: (0, 0),
         };
-        Self { transport, stall_time: None, resumption: Some(resumption) }
+        Self { transport, stall_time: None, frame_time: None, resumption: Some(resumption) }
     }
 
     pub fn socket(&self) -> &Socket {
@@ -125,6 +126,13 @@ impl Channel {
     pub fn set_stall_time(&mut self, time: Option<Duration>) {
         self.stall_time = time;
         self.transport.set_stall_time(time);
+    }
+
+    /// Sets the time after which the socket breaks if the peer has begun a frame and sends nothing more of
+    /// it.
+    pub fn set_frame_time(&mut self, time: Option<Duration>) {
+        self.frame_time = time;
+        self.transport.set_frame_time(time);
     }
 
     /// Returns the time at which the peer was last heard.
@@ -382,6 +390,7 @@ impl Channel {
             (resumption.outgoing, resumption.incoming) = Default::default();
             self.transport = resumption.source.reconnect(&error, hook)?;
             self.transport.set_stall_time(self.stall_time);
+            self.transport.set_frame_time(self.frame_time);
             match self.agree(hook) {
                 Ok(()) => {
                     self.open_streams();

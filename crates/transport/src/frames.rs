@@ -74,6 +74,10 @@ pub struct Transport {
     moved: Instant,
     /// The time after which a write fails that moves no bytes.
     stall_time: Option<Duration>,
+    /// The time after which a wait fails for the rest of a frame of which nothing comes, and since when it is
+    /// waited for.
+    frame_time: Option<Duration>,
+    rest_since: Option<Instant>,
     /// The bytes that were sent while the link was full, and the time since when it is full.
     full: Full,
     filled: Option<Filled>,
@@ -97,6 +101,8 @@ impl Transport {
             heard: Instant::now(),
             moved: Instant::now(),
             stall_time: None,
+            frame_time: None,
+            rest_since: None,
             full: Full::default(),
             filled: None,
             broken: false,
@@ -142,6 +148,12 @@ impl Transport {
     /// this time a write waits as long as there is a peer.
     pub(crate) fn set_stall_time(&mut self, time: Option<Duration>) {
         self.stall_time = time;
+    }
+
+    /// Sets the time after which the connection breaks if the peer has begun a frame and sends nothing more
+    /// of it. Each byte begins it anew.
+    pub(crate) fn set_frame_time(&mut self, time: Option<Duration>) {
+        self.frame_time = time;
     }
 
     /// Returns the bytes that were sent while the socket was full, and the time that this took.
@@ -250,7 +262,7 @@ impl Transport {
             }
             self.check_descriptors()?;
             match self.fill() {
-                Ok(()) => self.heard = Instant::now(),
+                Ok(()) => (self.heard, self.rest_since) = (Instant::now(), None),
                 Err(Stop::Wait) => return Ok(None),
                 Err(stop) => return Err(self.stopped(stop)),
             }
@@ -316,8 +328,21 @@ impl Transport {
         self.socket.is_readable_within(time)
     }
 
+    /// Notices a peer that has begun a frame and does not go on. What had come has been read: the time in
+    /// which nobody read does not count.
+    fn check_rest(&mut self) -> Result<()> {
+        if self.partial.is_none() && self.read.is_empty() {
+            return Ok(());
+        }
+        let since = *self.rest_since.get_or_insert_with(Instant::now);
+        let Some(time) = self.frame_time.filter(|time| since.elapsed() > *time) else { return Ok(()) };
+        let message = format!("the rest of a frame has not come for {} s", time.as_secs_f64());
+        Err(self.stopped(Stop::Failed(Error::new(ErrorKind::Connection, message))))
+    }
+
     /// Waits for a while for the peer to send something.
     pub(crate) fn wait(&mut self, hook: Hook<'_>) -> Result<()> {
+        self.check_rest()?;
         let is_silent = self.heard.elapsed() > SILENCE;
         self.socket.wait(PollFlags::IN, if is_silent { SILENT_WAIT_INTERVAL } else { WAIT_INTERVAL })?;
         hook()

@@ -4,6 +4,7 @@
 
 use crate::pg_catalog::definition::{constraint, index, qualified, quote};
 use crate::pg_catalog::objects::{Objects, Relation, What, attribute_number};
+use crate::pg_catalog::rights::{Kind, Question};
 use crate::pg_catalog::settings::{Settings, version};
 use crate::pg_catalog::tables::{number_of_function, serial_sequence};
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures};
@@ -19,7 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use hypostyle_expr::builtin::braces;
 use hypostyle_pgtypes::types::{NAME, by_name, format_type};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Privileges, Result};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -28,6 +29,8 @@ use std::sync::Arc;
 struct Known {
     scope: Arc<Scope>,
     settings: Arc<Settings>,
+    /// What the session's user may do.
+    privileges: Privileges,
 }
 
 impl Known {
@@ -85,6 +88,18 @@ fn yes(_: &Call<'_>) -> Result<Gives> {
 
 fn no(_: &Call<'_>) -> Result<Gives> {
     Ok(Truth(Some(false)))
+}
+
+fn privilege(call: &Call<'_>, kind: Kind) -> Result<Gives> {
+    let user = call.known.settings.user();
+    let question = Question {
+        scope: &call.known.scope,
+        objects: call.objects,
+        user: &user,
+        privileges: call.known.privileges,
+        arguments: call.arguments,
+    };
+    Ok(Truth(question.answer(kind)?))
 }
 
 fn zero(_: &Call<'_>) -> Result<Gives> {
@@ -225,20 +240,23 @@ fn identifier_parts(call: &Call<'_>) -> Result<Gives> {
 }
 
 /// Returns what everybody and the owner may do with an object of a kind that nothing was granted
-/// on.
+/// on: the owner is the session's user, who may do what the server's role allows.
 fn default_privileges(call: &Call<'_>) -> Result<Gives> {
     let user = call.known.settings.user();
+    let privileges = call.known.privileges;
+    let of = |all: &'static str, reads: &'static str| if privileges.write { all } else { reads };
+    let of_admins = |all: &'static str| if privileges.machine { all } else { "" };
     let (everybody, owner) = match call.text(0).unwrap_or_default() {
-        "r" => ("", "arwdDxt"),
-        "s" => ("", "rwU"),
-        "S" | "F" => ("", "U"),
-        "d" => ("Tc", "CTc"),
+        "r" => ("", of("arwdDxt", "r")),
+        "s" => ("", of("rwU", "r")),
+        "S" | "F" => ("", of_admins("U")),
+        "d" => ("Tc", of("CTc", "Tc")),
         "f" => ("X", "X"),
         "l" | "T" => ("U", "U"),
-        "n" => ("", "UC"),
-        "t" => ("", "C"),
-        "L" => ("", "rw"),
-        "p" => ("", "sA"),
+        "n" => ("", of("UC", "U")),
+        "t" => ("", of_admins("C")),
+        "L" => ("", of("rw", "r")),
+        "p" => ("", of_admins("sA")),
         "c" => ("", ""),
         other => return Err(wants(&format!("unrecognized object type abbreviation: {other}"))),
     };
@@ -541,11 +559,11 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_settings_get_flags", 'N', no_names),
     ("getdatabaseencoding", 'i', |_| text("UTF8")),
     ("inet_client_port", 'n', no_number),
-    ("has_type_privilege", 'b', yes),
-    ("has_language_privilege", 'b', yes),
-    ("has_server_privilege", 'b', yes),
-    ("has_foreign_data_wrapper_privilege", 'b', yes),
-    ("has_parameter_privilege", 'b', yes),
+    ("has_type_privilege", 'b', |call| privilege(call, Kind::Word)),
+    ("has_language_privilege", 'b', |call| privilege(call, Kind::Word)),
+    ("has_server_privilege", 'b', |call| privilege(call, Kind::Foreign)),
+    ("has_foreign_data_wrapper_privilege", 'b', |call| privilege(call, Kind::Foreign)),
+    ("has_parameter_privilege", 'b', |call| privilege(call, Kind::Parameter)),
     ("pg_index_column_has_property", 'b', no),
     ("pg_index_has_property", 'b', no),
     ("pg_indexam_has_property", 'b', no),
@@ -562,15 +580,15 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_ts_dict_is_visible", 'b', yes),
     ("pg_ts_parser_is_visible", 'b', yes),
     ("pg_ts_template_is_visible", 'b', yes),
-    ("has_table_privilege", 'b', yes),
-    ("has_column_privilege", 'b', yes),
-    ("has_any_column_privilege", 'b', yes),
-    ("has_schema_privilege", 'b', yes),
-    ("has_database_privilege", 'b', yes),
-    ("has_sequence_privilege", 'b', yes),
-    ("has_function_privilege", 'b', yes),
-    ("has_tablespace_privilege", 'b', yes),
-    ("pg_has_role", 'b', yes),
+    ("has_table_privilege", 'b', |call| privilege(call, Kind::Table)),
+    ("has_column_privilege", 'b', |call| privilege(call, Kind::Column)),
+    ("has_any_column_privilege", 'b', |call| privilege(call, Kind::AnyColumn)),
+    ("has_schema_privilege", 'b', |call| privilege(call, Kind::Schema)),
+    ("has_database_privilege", 'b', |call| privilege(call, Kind::Database)),
+    ("has_sequence_privilege", 'b', |call| privilege(call, Kind::Sequence)),
+    ("has_function_privilege", 'b', |call| privilege(call, Kind::Function)),
+    ("has_tablespace_privilege", 'b', |call| privilege(call, Kind::Tablespace)),
+    ("pg_has_role", 'b', |call| privilege(call, Kind::Role)),
     ("pg_get_expr", 't', |call| Ok(Text(call.text(0).map(str::to_string)))),
     ("pg_get_constraintdef", 't', constraint_text),
     ("pg_get_indexdef", 't', index_text),
@@ -622,7 +640,9 @@ pub fn gives_name(function: &str) -> Option<u32> {
 }
 
 pub(super) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
-    let known = Arc::new(Known { scope: scope.clone(), settings: settings.clone() });
+    let privileges = context.copied_config().get_extension::<Privileges>();
+    let privileges = privileges.map_or(Privileges::READ, |privileges| *privileges);
+    let known = Arc::new(Known { scope: scope.clone(), settings: settings.clone(), privileges });
     for (name, gives, body) in FUNCTIONS {
         let function = CatalogFunction {
             name,

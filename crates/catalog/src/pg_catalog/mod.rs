@@ -11,6 +11,7 @@ mod keywords;
 mod objects;
 mod order;
 mod rewrite;
+mod rights;
 pub mod rows;
 pub mod settings;
 pub mod standard;

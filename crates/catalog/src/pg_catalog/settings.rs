@@ -184,10 +184,7 @@ impl Settings {
                 .with_sqlstate("22023")
         };
         match change {
-            Fixed => {
-                return Err(Error::invalid_input(format!("parameter \"{known}\" cannot be changed"))
-                    .with_sqlstate("55P02"));
-            }
+            Fixed => return Err(cannot_change(known)),
             OneOf(values) if !values.iter().any(|allowed| allowed.eq_ignore_ascii_case(value)) => {
                 return Err(wrong(&format!("it is {}", values.join(", "))));
             }
@@ -244,7 +241,15 @@ impl Settings {
         self.changed().insert(name.to_ascii_lowercase(), value.to_string());
     }
 
+    /// # Errors
+    /// `42704` for a name that there is not, `55P02` for one that cannot be changed.
     pub fn reset(&self, name: &str) -> Result<()> {
+        match known(name) {
+            // It is the one that it was at first.
+            Some((known, _, Fixed)) if *known == "session_authorization" => return Ok(()),
+            Some((known, _, Fixed)) => return Err(cannot_change(known)),
+            _ => {}
+        }
         if self.changed().remove(&name.to_ascii_lowercase()).is_none() && known(name).is_none() {
             return Err(unknown(name));
         }
@@ -317,6 +322,10 @@ fn milliseconds(text: &str) -> Option<u64> {
     number.checked_mul(factor)
 }
 
+fn cannot_change(name: &str) -> Error {
+    Error::invalid_input(format!("parameter \"{name}\" cannot be changed")).with_sqlstate("55P02")
+}
+
 fn unknown(name: &str) -> Error {
     let suggestion = did_you_mean(name, KNOWN.iter().map(|(known, _, _)| *known));
     Error::new(ErrorKind::UnknownName, format!("unrecognized configuration parameter \"{name}\"{suggestion}"))
@@ -351,6 +360,10 @@ mod tests {
         ] {
             assert_eq!(settings.set(name, value).unwrap_err().sqlstate(), sqlstate, "{name}");
         }
+        settings.force("is_superuser", "off");
+        assert_eq!(settings.reset("is_superuser").unwrap_err().sqlstate(), "55P02");
+        settings.reset("session_authorization").unwrap();
+        assert_eq!(settings.get("is_superuser").unwrap(), "off");
         let changes = settings.changes();
         assert_eq!(settings.get("application_name").unwrap(), "x");
         assert_eq!(settings.changes(), changes);

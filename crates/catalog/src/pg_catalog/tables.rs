@@ -98,9 +98,11 @@ const FILLED: [(&str, Fill); 27] = [
     // All are of the system.
     ("pg_type", |_| Ok(Vec::new())),
     ("pg_user", |source| {
-        Ok(vec![
-            row! { usename: source.settings.user(), usesysid: OWNER_OID, usecreatedb: true, usesuper: true, userepl: false, usebypassrls: true },
-        ])
+        let is_super = source.scope.privileges().machine;
+        Ok(vec![row! {
+            usename: source.settings.user(), usesysid: OWNER_OID, usecreatedb: is_super, usesuper: is_super,
+            userepl: false, usebypassrls: is_super,
+        }])
     }),
     ("pg_views", |source| Ok(views(source))),
 ];
@@ -451,7 +453,7 @@ fn databases(source: &Source<'_>) -> Vec<Row> {
 
 fn roles(source: &Source<'_>) -> Vec<Row> {
     // A superuser is a user with rights to the whole machine.
-    let is_super = source.settings.get("is_superuser").is_some_and(|value| value == "on");
+    let is_super = source.scope.privileges().machine;
     vec![row! {
         oid: OWNER_OID, rolname: source.settings.user(), rolsuper: is_super, rolinherit: true, rolcreaterole: is_super,
         rolcreatedb: is_super, rolcanlogin: true, rolreplication: false, rolconnlimit: -1_i64, rolbypassrls: is_super,

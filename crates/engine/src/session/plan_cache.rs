@@ -302,6 +302,29 @@ mod tests {
     }
 
     #[test]
+    fn the_plan_of_returning_is_for_the_rows_of_each_statement() {
+        let session = filled(&engine());
+        let returned = |number: i64| {
+            answer(&session, &format!("INSERT INTO t VALUES ({number}, 100) RETURNING a + b AS sum"))
+        };
+        for number in 1..=2 {
+            assert!(has(&returned(number), &(number + 100).to_string()));
+        }
+        for number in 3..=5 {
+            let hits = session.plans.lock().hits;
+            let rows = returned(number);
+            assert!(has(&rows, &(number + 100).to_string()), "{rows}");
+            assert_eq!(session.plans.lock().hits, hits + 1);
+        }
+        // The same words for a table of the same name, whose columns are others.
+        answer(&session, "CREATE SCHEMA s; CREATE TABLE s.t (a DOUBLE, b DOUBLE)");
+        for _ in 0..3 {
+            let rows = answer(&session, "INSERT INTO s.t VALUES (0.25, 100) RETURNING a + b AS sum");
+            assert!(has(&rows, "100.25"), "{rows}");
+        }
+    }
+
+    #[test]
     fn definitions_that_change_are_planned_again() {
         let engine = engine();
         let (session, other) = (filled(&engine), session(&engine));

@@ -163,8 +163,11 @@ impl Session {
     }
 
     pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
-        let planning = self.planning(self.context.state(), Purpose::Work, statement, parameters)?;
-        self.wait_apart(async move { planning.plan().await.map(|planned| planned.plan) })
+        let planning = self.planning(self.take_state(), Purpose::Work, statement, parameters)?;
+        let planned = async move { planning.plan().await.map(|planned| (planned.plan, planned.state)) };
+        let (plan, state) = self.wait_apart(planned)?;
+        *self.spare_state.lock() = Some(state);
+        Ok(plan)
     }
 
     fn planning(
@@ -295,10 +298,14 @@ impl Session {
     }
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
-        let (state, threads) = (self.context.state(), self.engine.options().threads);
-        self.wait_apart(async move {
-            start(&state, plan, None, purpose, threads).await.map(|(outcome, _)| outcome)
-        })
+        let (state, threads) = (self.take_state(), self.engine.options().threads);
+        let started = async move {
+            let (outcome, _) = start(&state, plan, None, purpose, threads).await?;
+            Ok((outcome, state))
+        };
+        let (outcome, state) = self.wait_apart(started)?;
+        *self.spare_state.lock() = Some(state);
+        Ok(outcome)
     }
 
     /// Runs INSERT INTO … VALUES / SELECT: appends the rows that DataFusion plans, in one

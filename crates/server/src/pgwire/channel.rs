@@ -66,6 +66,8 @@ impl From<Error> for Failure {
 /// What the client says.
 pub(super) struct Input {
     socket: Arc<SessionSocket>,
+    /// Where bytes are read to.
+    room: Box<[u8]>,
     /// What has been read and not yet been cut into messages.
     received: BytesMut,
     /// The next message, once it is all there.
@@ -77,6 +79,8 @@ pub(super) struct Input {
     has_ended: bool,
     /// When it was looked last whether the client is there.
     looked: Instant,
+    /// When something has come last.
+    heard: Instant,
     server: Arc<Server>,
     connection: Connection,
 }
@@ -102,12 +106,14 @@ impl Input {
     ) -> Self {
         Self {
             socket,
+            room: vec![0; READ_BYTES].into(),
             received,
             next: None,
             memory: Vec::new(),
             held: 0,
             has_ended: false,
             looked: Instant::now(),
+            heard: Instant::now(),
             server,
             connection,
         }
@@ -156,6 +162,11 @@ impl Input {
             return Ok(());
         }
         self.check_end(waits, waited).map_err(Failure::Fatal)?;
+        // The time in which nobody read does not count.
+        let (silent, limit) = (self.heard.max(since).elapsed(), self.server.limits.message_time);
+        if !self.received.is_empty() && silent > limit {
+            return Err(Failure::Fatal(unfinished(limit)));
+        }
         match waits {
             Waits::Idle(Some(limit)) if waited > limit => Err(Failure::Fatal(idle_in_transaction(limit))),
             Waits::Copy => self.check_copy(),
@@ -168,14 +179,17 @@ impl Input {
         if self.has_ended {
             return Err(Failure::Gone);
         }
-        match self.socket.read(&mut self.received) {
+        match self.socket.read(&mut self.room, &mut self.received) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
             Ok(0) | Err(_) => {
                 self.has_ended = true;
                 self.socket.leave();
                 Err(Failure::Gone)
             }
-            Ok(_) => Ok(true),
+            Ok(_) => {
+                self.heard = Instant::now();
+                Ok(true)
+            }
         }
     }
 
@@ -315,6 +329,11 @@ fn killed() -> Error {
 fn idle_for_too_long(idle: Duration) -> Error {
     Error::new(ErrorKind::Connection, format!("the session has said nothing for {} s", idle.as_secs()))
         .with_sqlstate("57P05")
+}
+
+fn unfinished(limit: Duration) -> Error {
+    let message = format!("the rest of a message has not come for {} s", limit.as_secs_f64());
+    Error::new(ErrorKind::Connection, message)
 }
 
 /// What the server says.

@@ -3,6 +3,22 @@
 use hypostyle::postgres::{Origin, VECTOR, told_name};
 use hypostyle::{ColumnDescription, QueryResult, StatementDescription};
 use hypostyle_pgtypes::Column;
+use hypostyle_types::{Error, Result};
+
+/// The most columns that a message counts: libraries read the number with a sign.
+const COLUMNS_MAX: usize = 32_767;
+
+/// # Errors
+/// `54011` for more columns than a message counts.
+pub(super) fn check_count(columns: usize) -> Result<()> {
+    match columns <= COLUMNS_MAX {
+        true => Ok(()),
+        false => Err(Error::invalid_input(format!(
+            "the result has {columns} columns, and PostgreSQL's protocol counts up to {COLUMNS_MAX}"
+        ))
+        .with_sqlstate("54011")),
+    }
+}
 
 /// Returns those of a statement that has not run, if it gives rows.
 pub(super) fn all_described(statement: &StatementDescription) -> Option<Vec<Column>> {
@@ -33,4 +49,15 @@ fn all(columns: &[ColumnDescription], origins: &[Option<Origin>]) -> Vec<Column>
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_columns_than_are_counted_are_refused() {
+        assert!(check_count(COLUMNS_MAX).is_ok());
+        assert_eq!(check_count(65_537).unwrap_err().sqlstate(), "54011");
+    }
 }

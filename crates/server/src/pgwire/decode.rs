@@ -27,6 +27,10 @@ const UUID_BYTES: u8 = 16;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_DIGITS_MAX: usize = 76;
 
+/// Groups of four digits, and places behind the point, of which no number has more.
+const NUMERIC_GROUPS: i32 = 20;
+const NUMERIC_PLACES: u16 = 80;
+
 /// What is told of a text that PostgreSQL does not take.
 pub(super) const HAS_ZERO: &str = "invalid byte sequence for encoding \"UTF8\": 0x00";
 
@@ -106,8 +110,22 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &st
     if scalar == pg::NUMERIC {
         return if is_array { numeric_list(text) } else { numeric(text) };
     }
+    if let Some(value) = plain(text, &of) {
+        return Ok(value);
+    }
     let array = from_text(&StringArray::from(vec![text]), &of, zone)?;
     ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// Returns values for which no array has to be made: texts, and whole numbers as they are mostly written.
+fn plain(text: &str, of: &LogicalType) -> Option<ScalarValue> {
+    Some(match of {
+        LogicalType::Varchar => ScalarValue::LargeUtf8(Some(text.into())),
+        LogicalType::SmallInt => ScalarValue::Int16(Some(text.parse().ok()?)),
+        LogicalType::Integer => ScalarValue::Int32(Some(text.parse().ok()?)),
+        LogicalType::BigInt => ScalarValue::Int64(Some(text.parse().ok()?)),
+        _ => return None,
+    })
 }
 
 /// The value of a parameter that is shown as JSON: a structure, a map, or a list of such.
@@ -605,8 +623,16 @@ fn numeric_text(value: Bytes) -> Option<String> {
     // More than four digits are of no group.
     let digits = |group: i16| u16::try_from(group).ok().filter(|group| *group < 10_000);
     let groups: Vec<u16> = (0..count).map(|_| next().and_then(digits)).collect::<Option<_>>()?;
+    // Eight bytes may say that a number has a hundred thousand digits. Groups of zeros at the beginning say
+    // nothing, and a number with more than so many groups or places is told to be too long as it is.
+    let zeros = groups.iter().take_while(|group| **group == 0).count();
+    let groups = groups.get(zeros..)?;
+    let weight = match groups.is_empty() {
+        true => 0,
+        false => i32::from(weight) - i32::try_from(zeros).ok()?,
+    };
+    let (weight, scale) = (weight.min(NUMERIC_GROUPS), scale.min(NUMERIC_PLACES));
     let group = |place: i32| usize::try_from(place).ok().and_then(|at| groups.get(at)).copied().unwrap_or(0);
-    let weight = i32::from(weight);
     let whole: String = (0..=weight).map(|place| format!("{:04}", group(place))).collect();
     let places = i32::from(scale.div_ceil(4));
     let fraction: String = (1..=places).map(|place| format!("{:04}", group(weight + place))).collect();
@@ -619,7 +645,7 @@ fn numeric_text(value: Bytes) -> Option<String> {
 
 /// An array of one dimension in PostgreSQL's binary format.
 pub(super) fn binary_array(value: Bytes, scalar: PostgresType) -> Result<ScalarValue> {
-    let mut body = Body(value);
+    let mut body = Body(value.clone());
     let dimensions = body.u32()?;
     let _has_null = body.u32()?;
     let element = body.u32()?;
@@ -638,7 +664,10 @@ pub(super) fn binary_array(value: Bytes, scalar: PostgresType) -> Result<ScalarV
             });
         }
     }
-    list_of(values, scalar)
+    match body.0.is_empty() {
+        true => list_of(values, scalar),
+        false => Err(wrong_bytes(scalar, &value)),
+    }
 }
 
 #[cfg(test)]
@@ -732,6 +761,13 @@ mod tests {
         // 1e30 in groups: the first has a weight, and the others are zeros.
         let groups = Bytes::from_static(&[0, 1, 0, 7, 0, 0, 0, 0, 0, 100]);
         assert_eq!(parameter(Some(&groups), 1700, true, "UTC").unwrap(), narrow(10_i128.pow(30), 31, 0));
+        // Zeros at the beginning say nothing, and what is too long is not written out before it is refused.
+        let of = |groups: &[u8]| parameter(Some(&Bytes::copy_from_slice(groups)), 1700, true, "UTC");
+        assert_eq!(of(&[0, 0, 0x7f, 0xff, 0, 0, 0, 0]).unwrap(), narrow(0, 1, 0));
+        assert_eq!(of(&[0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7]).unwrap(), narrow(7, 1, 0));
+        for long in [[0, 1, 0x7f, 0xff, 0, 0, 0, 0, 0, 1], [0, 1, 0, 0, 0, 0, 0xff, 0xff, 0, 1]] {
+            assert_eq!(of(&long).unwrap_err().sqlstate(), "22003", "{long:?}");
+        }
         let five_digits = Bytes::from_static(&[0, 1, 0, 0, 0, 0, 0, 0, 0x27, 0x10]);
         assert_eq!(parameter(Some(&five_digits), 1700, true, "UTC").unwrap_err().sqlstate(), "22P03");
     }

@@ -18,7 +18,8 @@ use std::sync::Arc;
 /// JSON as values of a type, times without a time zone being of this one.
 ///
 /// # Errors
-/// `22P02` for a text that is no JSON of the type; those of [`from_text`] for what is within.
+/// `22P02` for a text that is no JSON of the type; `22P05` for a text with a zero; those of [`from_text`] for
+/// what is within.
 pub(super) fn from_json(texts: &StringArray, of: &LogicalType, zone: &str) -> Result<ArrayRef> {
     for text in texts.iter().flatten() {
         check_json_text(text).map_err(|error| not_of(of, &error))?;
@@ -50,9 +51,23 @@ fn values(texts: Vec<Option<&str>>, of: &LogicalType, zone: &str) -> Result<Arra
         }
         LogicalType::Json => from_text(&StringArray::from(texts), of, zone),
         _ => {
-            let plain: StringArray = texts.into_iter().map(|text| text.map(unquoted)).collect();
+            let plain = texts.into_iter().map(|text| text.map(text_of).transpose());
+            let plain = plain.collect::<Result<StringArray>>()?;
             cast(&from_text(&plain, of, zone)?, &of.arrow_type())
         }
+    }
+}
+
+/// Returns the text that a JSON value is.
+///
+/// # Errors
+/// `22P05` for one with a zero, which PostgreSQL's texts do not have, however it is written.
+fn text_of(value: &str) -> Result<Cow<'_, str>> {
+    let text = unquoted(value);
+    match text.contains('\0') {
+        true => Err(Error::invalid_input("unsupported Unicode escape sequence: \\u0000 is of no text")
+            .with_sqlstate("22P05")),
+        false => Ok(text),
     }
 }
 
@@ -101,12 +116,12 @@ fn maps(
     let lengths = texts.iter().map(|text| {
         let before = keys.len();
         for (name, value) in text.map(members).into_iter().flatten() {
-            keys.push(Some(unquoted(name)));
+            keys.push(Some(text_of(name)?));
             all.push(Some(value));
         }
-        keys.len() - before
+        Ok(keys.len() - before)
     });
-    let offsets = OffsetBuffer::from_lengths(lengths.collect::<Vec<_>>());
+    let offsets = OffsetBuffer::from_lengths(lengths.collect::<Result<Vec<_>>>()?);
     let keys = cast(&from_text(&keys.into_iter().collect(), key, zone)?, &key.arrow_type())?;
     let columns = vec![keys, values(all, value, zone)?];
     let pairs = StructArray::try_new(fields.clone(), columns, None).map_err(internal)?;
@@ -203,6 +218,18 @@ mod tests {
         for text in ["", "{", "[1]", "1", "{\"a\": 1} 2", "{\"a\": \"x\"}", "{\"a\": [1]}"] {
             let refused = from_json(&StringArray::from(vec![text]), &of, "UTC").unwrap_err();
             assert_eq!(refused.sqlstate(), "22P02", "{text}: {refused}");
+        }
+        // No text has a zero, however it is written.
+        let text = || Box::new(LogicalType::Varchar);
+        let in_structure = LogicalType::Struct { fields: vec![field("a", LogicalType::Varchar)] };
+        let in_map = LogicalType::Map { key: text(), value: text() };
+        for (of, zero) in [
+            (&in_structure, r#"{"a": "x\u0000"}"#),
+            (&in_map, r#"{"a": "\u0000"}"#),
+            (&in_map, r#"{"\u0000": "a"}"#),
+        ] {
+            let refused = from_json(&StringArray::from(vec![zero]), of, "UTC").unwrap_err();
+            assert_eq!(refused.sqlstate(), "22P05", "{zero}: {refused}");
         }
     }
 }

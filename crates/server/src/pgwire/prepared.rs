@@ -1,7 +1,7 @@
 //! Prepared statements, and portals: statements with values for their parameters, and with the rows
 //! that they have left.
 
-use super::column::all_described;
+use super::column::{all_described, check_count};
 use super::command::Command;
 use super::decode::type_of_parameter;
 use super::reply::CHANGED;
@@ -251,7 +251,10 @@ impl Statement {
         let description = self.description(connection)?;
         Ok(match description.runs_to_tell {
             true => None,
-            false => Some(all_described(description)),
+            false => {
+                check_count(description.columns.as_ref().map_or(0, Vec::len))?;
+                Some(all_described(description))
+            }
         })
     }
 }

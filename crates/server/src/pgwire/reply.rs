@@ -2,7 +2,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use hypostyle_pgtypes::Column;
-use hypostyle_types::Error;
+use hypostyle_types::{Error, Result};
+
+/// The length of a message has a sign.
+const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
 
 /// What drivers look for before they prepare a statement again.
 pub(super) const CHANGED: &str = "cached plan must not change result type";
@@ -45,6 +48,22 @@ impl Replies {
         body(&mut self.0);
         let length = (self.0.len() - start) as u32;
         self.0[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// A message with a row, of which several values may be large.
+    ///
+    /// # Errors
+    /// `54000` for a row that is longer than a message may be, of which nothing is sent.
+    pub fn row(&mut self, kind: u8, body: impl FnOnce(&mut BytesMut)) -> Result<()> {
+        let before = self.0.len();
+        self.message(kind, body);
+        let length = self.0.len() - before;
+        if length <= MESSAGE_BYTES_MAX {
+            return Ok(());
+        }
+        self.0.truncate(before);
+        let message = format!("a row of {length} bytes, and a message has at most {MESSAGE_BYTES_MAX}");
+        Err(Error::invalid_input(message).with_sqlstate("54000"))
     }
 
     /// A message without a body.
@@ -171,7 +190,8 @@ impl Replies {
         self.message(kind, |body| {
             let mut field = |code: u8, text: &str| {
                 body.put_u8(code);
-                put_text(body, text);
+                // A text that a message shows may have zeros, of which the first would end it.
+                put_text(body, &text.replace('\0', "\u{2400}"));
             };
             field(b'S', name);
             field(b'V', name);
@@ -207,5 +227,19 @@ pub(super) fn format_of(formats: &[i16], index: usize) -> i16 {
         [] => 0,
         [one] => *one,
         many => many.get(index).copied().unwrap_or(0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zero_ends_no_message() {
+        let mut replies = Replies::default();
+        replies.error(Severity::Error, &Error::invalid_input("not \"a\0b\""), None);
+        let sent = replies.take();
+        let fields: Vec<&[u8]> = sent[5..].split(|byte| *byte == 0).collect();
+        assert!(fields.contains(&"Mnot \"a\u{2400}b\"".as_bytes()), "{fields:?}");
     }
 }

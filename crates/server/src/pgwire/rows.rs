@@ -1,7 +1,7 @@
 //! The rows of a result on their way out: computed as they are asked for, encoded some thousand at a time.
 
 use super::channel::{Failure, Output};
-use super::column::of_result;
+use super::column::{check_count, of_result};
 use super::reply::format_of;
 use arrow::record_batch::RecordBatch;
 use bytes::BufMut;
@@ -35,16 +35,20 @@ pub(super) struct Chunk {
 
 impl Rows {
     /// `columns` are those that the client was told, if it was.
+    ///
+    /// # Errors
+    /// `54011` for more than a message counts.
     pub fn new(
         connection: Connection,
         result: QueryResult,
         columns: Option<Vec<Column>>,
         style: Style,
-    ) -> Self {
+    ) -> Result<Self> {
+        check_count(result.columns().len())?;
         let own = of_result(&result);
         let told = columns.filter(|columns| columns.len() == own.len()).unwrap_or_else(|| own.clone());
         let differ = told.iter().zip(&own).map(|(told, own)| told.oid != own.oid).collect();
-        Self { connection, result, columns: told, differ, style, batch: None, next: 0, position: 0 }
+        Ok(Self { connection, result, columns: told, differ, style, batch: None, next: 0, position: 0 })
     }
 
     /// The next rows, `most` of them; `None` at the end.
@@ -98,12 +102,12 @@ impl Rows {
                 return Ok((sent, false));
             };
             for row in 0..chunk.rows {
-                output.replies.message(b'D', |body| {
+                output.replies.row(b'D', |body| {
                     body.put_u16(chunk.cells.len() as u16);
                     for (index, cells) in chunk.cells.iter().enumerate() {
                         cells.put(row, format_of(formats, index) == 1, body);
                     }
-                });
+                })?;
                 output.flush_if_full()?;
             }
             sent += chunk.rows as u64;

@@ -39,17 +39,17 @@ impl SessionSocket {
         Self { tls: Some(Mutex::new(tls)), ..self }
     }
 
-    /// Appends what has come to `received`, and gives the number of bytes: 0 at the end.
+    /// Appends what has come to `received`, and gives the number of bytes: 0 at the end. They come through
+    /// `room`, which would take longer to be made than a short message to be read.
     ///
     /// # Errors
     /// `WouldBlock` if nothing has come; others when the connection is broken.
-    pub fn read(&self, received: &mut BytesMut) -> io::Result<usize> {
-        let mut bytes = [0; READ_BYTES];
+    pub fn read(&self, room: &mut [u8], received: &mut BytesMut) -> io::Result<usize> {
         let length = match &self.tls {
-            None => retried(|| (&self.stream).read(&mut bytes))?,
-            Some(tls) => self.decrypted(&mut tls.lock(), &mut bytes)?,
+            None => retried(|| (&self.stream).read(room))?,
+            Some(tls) => self.decrypted(&mut tls.lock(), room)?,
         };
-        received.extend_from_slice(&bytes[..length]);
+        received.extend_from_slice(&room[..length]);
         Ok(length)
     }
 
@@ -161,15 +161,19 @@ mod tests {
         (client, SessionSocket::new(stream))
     }
 
+    fn read(socket: &SessionSocket, received: &mut BytesMut) -> io::Result<usize> {
+        socket.read(&mut [0; READ_BYTES], received)
+    }
+
     #[test]
     fn nothing_waits_but_the_wait() {
         let (mut client, socket) = pair();
         let mut received = BytesMut::new();
-        assert_eq!(socket.read(&mut received).unwrap_err().kind(), ErrorKind::WouldBlock);
+        assert_eq!(read(&socket, &mut received).unwrap_err().kind(), ErrorKind::WouldBlock);
         client.write_all(b"one").unwrap();
         assert!(!socket.wait(PollFlags::PRI, Duration::from_millis(1)));
         assert!(socket.wait(PollFlags::IN, Duration::from_millis(900)));
-        assert_eq!((socket.read(&mut received).unwrap(), &received[..]), (3, &b"one"[..]));
+        assert_eq!((read(&socket, &mut received).unwrap(), &received[..]), (3, &b"one"[..]));
         // The client takes nothing: at some time there is no room.
         let full = loop {
             if let Err(error) = socket.write(&[0; 1 << 16]) {
@@ -191,8 +195,8 @@ mod tests {
             socket.wait(PollFlags::PRI, Duration::from_millis(10));
         }
         let mut received = BytesMut::new();
-        assert_eq!((socket.read(&mut received).unwrap(), &received[..]), (3, &b"one"[..]));
-        assert_eq!(socket.read(&mut received).unwrap(), 0);
+        assert_eq!((read(&socket, &mut received).unwrap(), &received[..]), (3, &b"one"[..]));
+        assert_eq!(read(&socket, &mut received).unwrap(), 0);
     }
 
     /// Returns both sides of an encrypted connection, before they have said anything.
@@ -235,7 +239,7 @@ mod tests {
         let short = Duration::from_millis(100);
         let mut received = BytesMut::new();
         while received.len() < 3 {
-            match socket.read(&mut received) {
+            match read(&socket, &mut received) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     socket.wait(PollFlags::IN, short);
                 }

@@ -100,6 +100,7 @@ impl Link {
     pub fn new(server: Arc<Server>, mut channel: Channel, is_of_node: bool) -> Self {
         // A client may leave a result unread for as long as it may say nothing.
         channel.set_stall_time(server.limits.idle_time);
+        channel.set_frame_time(Some(server.limits.message_time));
         Self {
             server,
             is_of_node,

@@ -41,7 +41,7 @@ pub(super) fn send(
     if !result.is_query() {
         return Err(refused());
     }
-    let mut rows = Rows::new(connection.clone(), result, None, style);
+    let mut rows = Rows::new(connection.clone(), result, None, style)?;
     let names: Vec<&str> = rows.columns.iter().map(|column| column.name.as_str()).collect();
     let quoted = copy.of_columns(&names)?;
     let (header, copy) = (copy, &quoted);
@@ -62,7 +62,7 @@ pub(super) fn send(
     while let Some(chunk) = rows.next(usize::MAX)? {
         let mut texts: Vec<BytesMut> = vec![BytesMut::new(); chunk.cells.len()];
         for row in 0..chunk.rows {
-            output.replies.message(b'd', |body| match copy.format {
+            output.replies.row(b'd', |body| match copy.format {
                 Format::Binary => {
                     put_beginning(body);
                     body.put_u16(chunk.cells.len() as u16);
@@ -79,7 +79,7 @@ pub(super) fn send(
                     let fields = fields.map(|(cells, text)| (!cells.is_null(row)).then_some(&text[..]));
                     put_line(body, fields, copy);
                 }
-            });
+            })?;
             output.flush_if_full()?;
         }
         count += chunk.rows as u64;

@@ -11,6 +11,7 @@ use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::format_of;
 use bytes::Bytes;
 use hypostyle::Held;
+use hypostyle::postgres::by_oid;
 use hypostyle_pgtypes::Column;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::rc::Rc;
@@ -21,6 +22,18 @@ const ENTRY_BYTES_FREE: usize = 16 << 10;
 
 /// What one takes beside its texts and values.
 const ENTRY_BYTES: usize = 1 << 10;
+
+/// The bytes that an element of an array takes while it is read, beside those that come.
+const ELEMENT_BYTES: usize = 64;
+
+/// Returns the bytes that the elements of an array take, at most: NULLs are 4 bytes in the binary format.
+fn bytes_of_elements(array: &Bytes, is_binary: bool) -> usize {
+    let elements = match is_binary {
+        true => array.len() / 4,
+        false => array.iter().filter(|byte| **byte == b',').count(),
+    };
+    elements * ELEMENT_BYTES
+}
 
 impl Session {
     pub(super) fn parse(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<(), Failure> {
@@ -90,7 +103,13 @@ impl Session {
             return Err(Failure::Statement(already_cursor(&name)));
         }
         self.check_formats(&statement, formats, &result_formats)?;
-        let bytes = name.len() + values.iter().flatten().map(Bytes::len).sum::<usize>();
+        let of_arrays = values.iter().enumerate().filter_map(|(index, value)| {
+            let (_, is_array) = by_oid(types.get(index).copied()?)?;
+            let is_binary = format_of(formats, index) == 1;
+            value.as_ref().filter(|_| is_array).map(|value| bytes_of_elements(value, is_binary))
+        });
+        let given = values.iter().flatten().map(Bytes::len).sum::<usize>();
+        let bytes = name.len() + given + of_arrays.sum::<usize>();
         let memory = self.hold_entry("values of portals", bytes, self.portals.len())?;
         let zone = self.zone_name();
         let values = values

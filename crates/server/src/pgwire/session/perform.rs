@@ -165,7 +165,7 @@ impl Session {
                 return Err(Failure::Statement(Error::unsupported(CHANGED)));
             }
             let style = Style::of(self.zone, |name| self.settings.get(name));
-            let rows = Rows::new(self.connection.clone(), result, told, style);
+            let rows = Rows::new(self.connection.clone(), result, told, style)?;
             return Ok(Performed::Rows(Box::new(rows)));
         }
         if let Some(name) = extension(sql) {

@@ -14,6 +14,10 @@ final class HypostyleCallableStatement extends NamedCallableStatement {
     private static final Pattern CALL = Pattern.compile("\\s*\\{\\s*(\\?\\s*=)?\\s*call\\s+(.*)\\}\\s*",
             Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
 
+    /** What CALL runs; all other names are functions. */
+    private static final Pattern PROCEDURE =
+            Pattern.compile("(tpch|ssb)_generate\\b.*", Pattern.CASE_INSENSITIVE | Pattern.DOTALL);
+
     /** How many parameters stand before the arguments: 1 for the value. */
     private final int before;
     private boolean isRegistered;
@@ -35,7 +39,8 @@ final class HypostyleCallableStatement extends NamedCallableStatement {
             return sql;
         }
         String function = call.group(2).strip();
-        return "SELECT " + function + (function.endsWith(")") ? "" : "()");
+        boolean isProcedure = call.group(1) == null && PROCEDURE.matcher(function).matches();
+        return (isProcedure ? "CALL " : "SELECT ") + function + (function.endsWith(")") ? "" : "()");
     }
 
     @Override
