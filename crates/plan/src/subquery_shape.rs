@@ -1,14 +1,14 @@
 //! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they
 //! are planned.
 
-use crate::unnest::{is_dependent, is_lateral};
+use crate::unnest::{has_distant_references, is_dependent, is_lateral};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema};
-use datafusion::logical_expr::expr::InSubquery;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, Projection, SkipType, Subquery,
-    SubqueryAlias,
+    BinaryExpr, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection, SkipType, Sort,
+    Subquery, SubqueryAlias,
 };
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 use std::collections::HashSet;
@@ -23,14 +23,19 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
                 || mixes_rows(below_aggregate(subquery))
                 || may_give_rows(value)
                 || is_out_of_reach(subquery, false)
+                || has_distant_references(subquery)
         }
-        Expr::Exists(exists) => is_odd_test(&exists.subquery.subquery, true),
-        Expr::InSubquery(test) => is_odd_test(&test.subquery.subquery, false),
+        Expr::Exists(Exists { subquery: Subquery { subquery, .. }, .. }) => {
+            is_odd_test(subquery, true) || has_distant_references(subquery)
+        }
+        Expr::InSubquery(InSubquery { subquery: Subquery { subquery, .. }, .. }) => {
+            is_odd_test(subquery, false) || has_distant_references(subquery)
+        }
         _ => false,
     };
     any_node(plan, |node| {
         let loses = match node {
-            LogicalPlan::Filter(filter) => loses_unknown(filter),
+            LogicalPlan::Filter(filter) => loses_unknown(filter) || takes_columns_twice(filter),
             // A filter above may take over an IN.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_test),
             LogicalPlan::Aggregate(_) => {
@@ -180,6 +185,46 @@ pub fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
     is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
 }
 
+/// Says whether DataFusion would take a column of an IN for two. Of one that is a part of a condition it
+/// looks for all columns that it compares among those of the subquery: by the name that the subquery has,
+/// and by names within what it gives, which are found there if they name no table.
+fn takes_columns_twice(filter: &Filter) -> bool {
+    let schema = filter.input.schema();
+    split_conjunction(&filter.predicate).into_iter().any(|condition| {
+        let is_part = !is_test(tested(condition).0);
+        is_part
+            && contains(condition, |expr| matches!(expr, Expr::InSubquery(test) if gives_twice(test, schema)))
+    })
+}
+
+/// Says whether a column that the subquery of an IN gives would be found by two names.
+fn gives_twice(test: &InSubquery, schema: &DFSchema) -> bool {
+    let subquery = test.subquery.subquery.as_ref();
+    let Some((table, field)) = subquery.schema().iter().next() else { return false };
+    let is_cast = !test.expr.get_type(schema).is_ok_and(|sought| sought == *field.data_type());
+    let is_computed = matches!(subquery, LogicalPlan::Projection(_));
+    // It is cast in a projection above, unless it is one.
+    is_cast && !is_computed && table.is_none()
+        || gives_nameless(subquery, field.name(), !test.subquery.outer_ref_columns.is_empty())
+}
+
+/// Says whether what a subquery gives as a column is, or is computed of, one of the same name and of no
+/// table; or of any such, where others are added to what it gives.
+fn gives_nameless(subquery: &LogicalPlan, name: &str, is_correlated: bool) -> bool {
+    match subquery {
+        LogicalPlan::Projection(projection) => {
+            let columns = projection.expr.first().map(Expr::column_refs).unwrap_or_default();
+            columns
+                .into_iter()
+                .any(|column| column.relation.is_none() && (is_correlated || column.name == name))
+        }
+        LogicalPlan::Sort(Sort { input, .. }) | LogicalPlan::Limit(Limit { input, .. }) => {
+            gives_nameless(input, name, is_correlated)
+        }
+        other => other.schema().iter().next().is_some_and(|(table, _)| table.is_none()),
+    }
+}
+
 /// Says whether an IN may be neither true nor false.
 fn may_be_unknown(test: &InSubquery, schema: &DFSchema) -> bool {
     let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
@@ -263,6 +308,9 @@ mod tests {
             "SELECT a FROM t WHERE EXISTS (SELECT a FROM u WHERE u.a = t.a UNION ALL SELECT b FROM u WHERE u.b = t.b)",
             "SELECT a FROM t WHERE a IN (SELECT b FROM u WHERE u.a = t.a LIMIT 3)",
             "SELECT max((SELECT sum(u.b) FROM u WHERE u.a = t.a)) FROM t",
+            "SELECT a FROM t WHERE a IN (SELECT max(b) FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT a FROM t UNION SELECT b FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT DISTINCT b AS c FROM u) OR b = 2",
         ] {
             assert_eq!(is_ours_and_refused(sql), (true, true), "{sql}");
         }
@@ -272,9 +320,26 @@ mod tests {
             "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.b <> t.b)",
             "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b > t.b)",
             "SELECT a FROM t WHERE a IN (SELECT u.a FROM u)",
+            "SELECT a FROM t WHERE a IN (SELECT u.a FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT DISTINCT b FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT max(b) AS c FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT b AS c FROM u LIMIT 3) OR b = 2",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b = u.b))",
             "SELECT a, (SELECT max(u.b) FROM u) FROM t",
         ] {
             assert_eq!(is_ours_and_refused(sql), (false, false), "{sql}");
+        }
+    }
+
+    /// Some of these are refused later only, when no table has such a column.
+    #[test]
+    fn subqueries_that_refer_to_rows_further_out_are_known() {
+        for sql in [
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b = t.b))",
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b + t.b > u.b)) FROM t",
+            "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b = (SELECT max(x.b) FROM u AS x WHERE x.a = t.a))",
+        ] {
+            assert!(is_ours_and_refused(sql).0, "{sql}");
         }
     }
 }

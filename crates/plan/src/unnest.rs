@@ -977,6 +977,21 @@ pub fn is_dependent(plan: &LogicalPlan) -> bool {
     !found.is_empty()
 }
 
+/// Says whether subqueries in the expressions of a subquery refer to columns from outside of it, and not of
+/// the rows right around them.
+pub fn has_distant_references(subquery: &LogicalPlan) -> bool {
+    let mut found = Vec::new();
+    let visited = subquery.apply(|node| {
+        let inputs = node.inputs();
+        let around: Vec<&DFSchema> = inputs.iter().map(|input| input.schema().as_ref()).collect();
+        node.apply_subqueries(|inner| {
+            collect(inner, &|_| true, &around, &[], &mut found);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    visited.is_err() || !found.is_empty()
+}
+
 /// Returns the columns of a schema that what is LATERAL within the tables beside it refers to.
 pub fn references_beside(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     let mut found = Vec::new();
