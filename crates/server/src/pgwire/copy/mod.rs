@@ -17,8 +17,7 @@ use hypostyle::{AppendOptions, ColumnDescription, Connection};
 use hypostyle_pgtypes::Style;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use incoming::Incoming;
-pub(super) use incoming::is_given_up;
+use incoming::{Incoming, Progress};
 use std::collections::HashSet;
 use std::sync::Arc;
 use text::put_escaped;
@@ -128,14 +127,17 @@ pub(super) fn receive(
     output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     output.flush()?;
     let rows = Incoming::new(input.clone(), connection.clone(), copy.clone(), columns, zone);
-    let ended = rows.ended.clone();
+    let progress = rows.progress.clone();
     let options = AppendOptions { create: false, by_name: true };
     let appended = connection.append(&copy.table, Box::new(rows), options);
-    if appended.is_ok() && !*ended.lock() {
-        return Err(Failure::Statement(Error::internal("COPY ended before its data")));
+    let progress = *progress.lock();
+    match appended {
+        Ok(rows) if progress == Progress::Ended => Ok(rows),
+        Ok(_) => Err(Failure::Statement(Error::internal("COPY ended before its data"))),
+        Err(error) if progress == Progress::GivenUp => Err(Failure::GivenUp(error)),
+        // While the client still sends, the session passes over the rest of it.
+        Err(error) => Err(Failure::Statement(error)),
     }
-    // An error while the client still sends: the rest of it is passed over by the session.
-    Ok(appended?)
 }
 
 /// # Errors

@@ -14,14 +14,9 @@ impl Session {
             self.output.replies.empty_query();
         }
         for sql in &statements {
-            let done = self.query_one(sql, statements.len() > 1);
-            match done {
-                Ok(()) => {}
-                Err(Failure::Statement(error)) => {
-                    self.report(&error, Some((text, sql)));
-                    break;
-                }
-                Err(other) => return Err(other),
+            if let Err(failure) = self.query_one(sql, statements.len() > 1) {
+                self.answer(failure, Some((text, sql)))?;
+                break;
             }
         }
         self.sync()
