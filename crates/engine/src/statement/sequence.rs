@@ -4,11 +4,11 @@ use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
 use crate::statement::refusal::{missing, refuse_other_kind};
-use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, Expr, ObjectName, SequenceOptions};
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::sequence_name;
 use hypostyle_catalog::sequence_default::{named_sequence, next_value, within_database};
-use hypostyle_sql::identifier::fold;
+use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::statement::{SequenceClauses, SequenceDefinition};
 use hypostyle_storage::{
     Catalog, ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, SequenceState, TableEntry, Transaction,
@@ -267,6 +267,14 @@ pub(super) fn create_table_of(
         writer.create_sequence(sequence)?;
     }
     Ok(id)
+}
+
+/// Says whether an expression takes the next value of a sequence.
+pub(super) fn takes_next_value(sql: &str) -> bool {
+    visit(sql, |expr| match expr {
+        Expr::Function(call) => last_of(&call.name).is_ok_and(|name| name == "nextval"),
+        _ => false,
+    })
 }
 
 /// Says whether an expression has a call of nextval, currval or setval for a sequence.
