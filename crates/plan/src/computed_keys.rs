@@ -18,7 +18,7 @@ type Named = (Expr, String);
 
 /// Computes such keys below windows that follow each other, below an aggregate, and below a sort; `made` of
 /// them have been given names in the plan.
-pub fn below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+pub fn compute_below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Window(_) => below_windows(plan, made),
         LogicalPlan::Aggregate(aggregate) => below_aggregate(aggregate, made),

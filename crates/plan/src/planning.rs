@@ -71,7 +71,7 @@ pub async fn plan_written_out(
     statement: DfStatement,
     wanted: Wanted,
 ) -> datafusion::error::Result<LogicalPlan> {
-    let mut repair = Repair::of(statement);
+    let mut repair = Repair::new(statement);
     repair.complete_groups(state).await;
     plan_repaired(state, repair, wanted).await
 }

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 impl ValuesInsert {
     /// Returns `None` for any other statement.
-    pub fn of(statement: &DfStatement) -> Option<Self> {
+    pub fn recognize(statement: &DfStatement) -> Option<Self> {
         let DfStatement::Statement(statement) = statement else { return None };
         let Statement::Insert(insert) = statement.as_ref() else { return None };
         let TableObject::TableName(table) = &insert.table else { return None };
@@ -338,7 +338,7 @@ mod tests {
                 true => Parameters::None,
                 false => Parameters::Positional(values),
             };
-            let Some(insert) = ValuesInsert::of(&parse(sql).unwrap()) else { return false };
+            let Some(insert) = ValuesInsert::recognize(&parse(sql).unwrap()) else { return false };
             let stored = || session.insert_values(&insert, &parameters).map(|outcome| outcome.is_some());
             session.in_transaction(sql, stored).unwrap()
         };

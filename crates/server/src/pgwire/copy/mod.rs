@@ -161,7 +161,7 @@ mod tests {
     use crate::pgwire::words::Words;
 
     fn copy(sql: &str) -> Copy {
-        Copy::of(Words::of(sql)).unwrap().unwrap()
+        Copy::read(Words::of(sql)).unwrap().unwrap()
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let unknown = copy("t TO STDOUT (FORMAT csv, FORCE_QUOTE (d))").of_columns(&["a"]).unwrap_err();
         assert_eq!(unknown.sqlstate(), "42703");
         for wrong in ["t TO STDOUT (FORCE_QUOTE *)", "t FROM STDIN (FORMAT csv, FORCE_QUOTE *)"] {
-            assert_eq!(Copy::of(Words::of(wrong)).unwrap_err().sqlstate(), "42601", "{wrong}");
+            assert_eq!(Copy::read(Words::of(wrong)).unwrap_err().sqlstate(), "42601", "{wrong}");
         }
     }
 }

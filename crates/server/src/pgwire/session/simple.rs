@@ -23,7 +23,7 @@ impl Session {
     }
 
     fn query_one(&mut self, sql: &str, several: bool) -> Result<(), Failure> {
-        let command = Command::of(sql)?;
+        let command = Command::read(sql)?;
         self.begin_implicitly(&command, several)?;
         match self.perform(&command, Vec::new(), None)? {
             Performed::Rows(mut rows) => {
