@@ -16,25 +16,25 @@ pub(crate) struct Saying {
     pub said: &'static str,
     kind: ErrorKind,
     sqlstate: &'static str,
-    pub told: Told,
+    pub told: Telling,
 }
 
 /// What is told of a message.
-pub(crate) enum Told {
+pub(crate) enum Telling {
     /// What it says itself, for a reader of SQL.
     Same,
     Words(&'static str),
-    /// Words that are made of its parts; `None` where these are others than are meant.
-    Made(fn(&[&str]) -> Option<Words>),
+    /// One that is made of its parts; `None` where these are others than are meant.
+    Made(fn(&[&str]) -> Option<Sentence>),
 }
 
 /// A sentence, and the word of the statement that it is about.
-pub(crate) struct Words {
+pub(crate) struct Sentence {
     text: String,
     about: Option<String>,
 }
 
-impl Words {
+impl Sentence {
     pub fn new(text: String) -> Self {
         Self { text, about: None }
     }
@@ -46,7 +46,7 @@ impl Words {
 
 /// Returns the row of a table for a message that is told as it is.
 pub(crate) const fn same(said: &'static str, kind: ErrorKind, sqlstate: &'static str) -> Saying {
-    Saying { said, kind, sqlstate, told: Told::Same }
+    Saying { said, kind, sqlstate, told: Telling::Same }
 }
 
 /// Returns the row of a table for a message that is told in other words.
@@ -56,7 +56,7 @@ pub(crate) const fn told(
     sqlstate: &'static str,
     words: &'static str,
 ) -> Saying {
-    Saying { said, kind, sqlstate, told: Told::Words(words) }
+    Saying { said, kind, sqlstate, told: Telling::Words(words) }
 }
 
 /// Returns the row of a table for a message of whose parts other words are made.
@@ -64,9 +64,9 @@ pub(crate) const fn made(
     said: &'static str,
     kind: ErrorKind,
     sqlstate: &'static str,
-    words: fn(&[&str]) -> Option<Words>,
+    sentence: fn(&[&str]) -> Option<Sentence>,
 ) -> Saying {
-    Saying { said, kind, sqlstate, told: Told::Made(words) }
+    Saying { said, kind, sqlstate, told: Telling::Made(sentence) }
 }
 
 /// Returns the error of the first row of a table that a message is of.
@@ -77,13 +77,13 @@ pub(crate) fn read(table: &[Saying], message: &str) -> Option<Error> {
 impl Saying {
     fn read(&self, message: &str) -> Option<Error> {
         let parts = parts(message, self.said)?;
-        let words = match self.told {
-            Told::Same => Words::new(plain(message)),
-            Told::Words(words) => Words::new(words.to_string()),
-            Told::Made(made) => made(&parts)?,
+        let sentence = match self.told {
+            Telling::Same => Sentence::new(plain(message)),
+            Telling::Words(words) => Sentence::new(words.to_string()),
+            Telling::Made(made) => made(&parts)?,
         };
-        let error = Error::new(self.kind, words.text).with_sqlstate(self.sqlstate);
-        Some(match words.about {
+        let error = Error::new(self.kind, sentence.text).with_sqlstate(self.sqlstate);
+        Some(match sentence.about {
             Some(word) => error.about(&word),
             None => error,
         })
@@ -111,7 +111,7 @@ pub(crate) fn parts<'a>(message: &'a str, said: &str) -> Option<Vec<&'a str>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Words, made, parts, read, same, told};
+    use super::{Sentence, made, parts, read, same, told};
     use hypostyle_types::{Error, ErrorKind, Mark};
 
     #[test]
@@ -127,10 +127,10 @@ mod tests {
 
     #[test]
     fn the_first_row_of_a_table_that_means_a_message_tells_it() {
-        fn of_even(parts: &[&str]) -> Option<Words> {
+        fn of_even(parts: &[&str]) -> Option<Sentence> {
             let [number] = parts else { return None };
             let is_even = number.ends_with(['0', '2', '4', '6', '8']);
-            is_even.then(|| Words::new(format!("{number} is even")).about(number))
+            is_even.then(|| Sentence::new(format!("{number} is even")).about(number))
         }
         let table = [
             made("^no {}", ErrorKind::InvalidInput, "22003", of_even),

@@ -6,7 +6,7 @@
 
 use crate::column_name::unmarked_text;
 use crate::message::{is_of_types, plain};
-use crate::saying::{Saying, Words, made, read, same, told};
+use crate::saying::{Saying, Sentence, made, read, same, told};
 use crate::type_name::type_name;
 use crate::{counted, external};
 use arrow::error::ArrowError;
@@ -170,14 +170,14 @@ const NOT_IMPLEMENTED: &[Saying] = &[
     ),
 ];
 
-fn no_type(parts: &[&str]) -> Option<Words> {
+fn no_type(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
-    Some(Words::new(format!("no type {}", name.trim())))
+    Some(Sentence::new(format!("no type {}", name.trim())))
 }
 
-fn no_cast(parts: &[&str]) -> Option<Words> {
+fn no_cast(parts: &[&str]) -> Option<Sentence> {
     let (from, to) = parts.first()?.rsplit_once(" to ")?;
-    Some(Words::new(format!("cannot cast {} to {}", shown_type(from), shown_type(to))))
+    Some(Sentence::new(format!("cannot cast {} to {}", shown_type(from), shown_type(to))))
 }
 
 /// Returns the error of what DataFusion has no plan for.
@@ -373,9 +373,9 @@ const CASTS: &[Saying] = &[
     same("^Invalid input syntax for type interval", ErrorKind::InvalidInput, "22007"),
 ];
 
-fn value_out_of_range(parts: &[&str]) -> Option<Words> {
+fn value_out_of_range(parts: &[&str]) -> Option<Sentence> {
     let [value, shown] = parts else { return None };
-    Some(Words::new(format!("{value} is out of range of {}", shown_type(shown))))
+    Some(Sentence::new(format!("{value} is out of range of {}", shown_type(shown))))
 }
 
 /// Returns the text that is cast, and the name of the type that it is to be of.
@@ -389,21 +389,21 @@ fn cast_text<'a>(parts: &[&'a str]) -> Option<(&'a str, String)> {
     Some((text, shown))
 }
 
-fn number_out_of_range(parts: &[&str]) -> Option<Words> {
+fn number_out_of_range(parts: &[&str]) -> Option<Sentence> {
     let (text, shown) = cast_text(parts)?;
     let is_number = shown != "BOOLEAN" && text.trim().parse::<i128>().is_ok();
-    is_number.then(|| Words::new(format!("{text} is out of range of {shown}")))
+    is_number.then(|| Sentence::new(format!("{text} is out of range of {shown}")))
 }
 
-fn text_of_no_value(parts: &[&str]) -> Option<Words> {
+fn text_of_no_value(parts: &[&str]) -> Option<Sentence> {
     let (text, shown) = cast_text(parts)?;
-    Some(Words::new(format!("'{text}' is not of type {shown}")))
+    Some(Sentence::new(format!("'{text}' is not of type {shown}")))
 }
 
 /// What is named is a DECIMAL's digits without the point.
-fn digits_out_of_range(parts: &[&str]) -> Option<Words> {
+fn digits_out_of_range(parts: &[&str]) -> Option<Sentence> {
     let [shown] = parts else { return None };
-    Some(Words::new(format!("a number is out of range of {}", shown_type(shown))))
+    Some(Sentence::new(format!("a number is out of range of {}", shown_type(shown))))
 }
 
 /// Returns the error of a cast, a comparison or a text that is no value of a type.
@@ -423,9 +423,9 @@ const EXECUTION: &[Saying] = &[
     same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
 ];
 
-fn no_fields(parts: &[&str]) -> Option<Words> {
+fn no_fields(parts: &[&str]) -> Option<Sentence> {
     let [_, shown] = parts else { return None };
-    Some(Words::new(format!("values of type {} have no fields", shown_type(shown))))
+    Some(Sentence::new(format!("values of type {} have no fields", shown_type(shown))))
 }
 
 /// Returns the error of a value, at which a plan has stopped.
@@ -433,17 +433,17 @@ pub fn execution_error(message: &str) -> Error {
     read(EXECUTION, message).unwrap_or_else(|| Error::invalid_input(plain(message)))
 }
 
-fn arguments_of_other_types(parts: &[&str]) -> Option<Words> {
+fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
     let [name, rest] = parts else { return None };
     let told = match between(rest, "but received ", " (DataType").map(plain) {
         Some(types) => format!("no function {name}() takes {types}"),
         None => format!("no function {name}() takes arguments of these types"),
     };
-    Some(Words::new(told).about(name))
+    Some(Sentence::new(told).about(name))
 }
 
 /// Returns the same, where DataFusion finds that out in a plan, as in keys of windows and of ORDER BY.
-fn arguments_refused(parts: &[&str]) -> Option<Words> {
+fn arguments_refused(parts: &[&str]) -> Option<Sentence> {
     const SAID: [&str; 3] = [" failed to match any signature", " requires ", " expects "];
     let is_of_types = SAID.iter().any(|said| parts.last().is_some_and(|rest| rest.starts_with(said)));
     if is_of_types { arguments_of_other_types(parts) } else { None }
@@ -529,32 +529,33 @@ const PLAN: &[Saying] = &[
     same("does not exist", ErrorKind::UnknownName, "42P01"),
 ];
 
-fn window_function(parts: &[&str]) -> Option<Words> {
+fn window_function(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
     let is_one = WINDOW_FUNCTIONS.contains(&name.to_ascii_lowercase().as_str());
-    is_one
-        .then(|| Words::new(format!("\"{name}\" is a window function: write {name}(…) OVER (…)")).about(name))
+    is_one.then(|| {
+        Sentence::new(format!("\"{name}\" is a window function: write {name}(…) OVER (…)")).about(name)
+    })
 }
 
-fn no_function(parts: &[&str]) -> Option<Words> {
+fn no_function(parts: &[&str]) -> Option<Sentence> {
     let [name, rest] = parts else { return None };
     // DataFusion always suggests a name, however different it is.
     let suggestion = did_you_mean(name, between(rest, SUGGESTED, "'"));
-    Some(Words::new(format!("no function \"{name}\"{suggestion}")).about(name))
+    Some(Sentence::new(format!("no function \"{name}\"{suggestion}")).about(name))
 }
 
-fn no_function_in_from(parts: &[&str]) -> Option<Words> {
+fn no_function_in_from(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
     let suggestion = did_you_mean(name, IN_FROM);
-    Some(Words::new(format!("no function \"{name}\" that gives rows{suggestion}")).about(name))
+    Some(Sentence::new(format!("no function \"{name}\" that gives rows{suggestion}")).about(name))
 }
 
-fn no_function_of_types(parts: &[&str]) -> Option<Words> {
+fn no_function_of_types(parts: &[&str]) -> Option<Sentence> {
     let [call, rest] = parts else { return None };
     let (name, types) = call.strip_suffix(')')?.split_once('(')?;
     let types = plain(types);
     if let Some(message) = sign_error(name, &types) {
-        return Some(Words::new(message));
+        return Some(Sentence::new(message));
     }
     let candidates = rest.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
     let candidates: Vec<&str> =
@@ -563,7 +564,7 @@ fn no_function_of_types(parts: &[&str]) -> Option<Words> {
         true => String::new(),
         false => format!("; there are {}", plain(&candidates.join(", "))),
     };
-    Some(Words::new(format!("no function {name}({types}){candidates}")).about(name))
+    Some(Sentence::new(format!("no function {name}({types}){candidates}")).about(name))
 }
 
 /// Returns what is said of the types of operands that a function has for the sign between them, which nobody
@@ -579,61 +580,61 @@ fn sign_error(name: &str, types: &str) -> Option<String> {
     }
 }
 
-fn no_operator(parts: &[&str]) -> Option<Words> {
+fn no_operator(parts: &[&str]) -> Option<Sentence> {
     let operands = plain(parts.first()?);
     // That of LIKE stands behind both.
     let named = operands.rsplit_once(" in ").and_then(|(both, operator)| {
         let (left, right) = both.split_once(" and ")?;
         Some(format!("{left} {operator} {right}"))
     });
-    Some(Words::new(format!("no operator {}; a cast may help", named.unwrap_or(operands))))
+    Some(Sentence::new(format!("no operator {}; a cast may help", named.unwrap_or(operands))))
 }
 
-fn no_condition(parts: &[&str]) -> Option<Words> {
+fn no_condition(parts: &[&str]) -> Option<Sentence> {
     let shown = parts.first()?;
     let shown = shown.rsplit_once(" returning ").map_or(*shown, |(_, shown)| shown);
-    Some(Words::new(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim()))))
+    Some(Sentence::new(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim()))))
 }
 
-fn no_field(parts: &[&str]) -> Option<Words> {
+fn no_field(parts: &[&str]) -> Option<Sentence> {
     let [field] = parts else { return None };
-    Some(Words::new(format!("no field \"{field}\" in the structure")).about(field))
+    Some(Sentence::new(format!("no field \"{field}\" in the structure")).about(field))
 }
 
-fn no_place_of_order(parts: &[&str]) -> Option<Words> {
+fn no_place_of_order(parts: &[&str]) -> Option<Sentence> {
     let [place] = parts else { return None };
-    Some(Words::new(format!("ORDER BY position {place} is not in the SELECT list")))
+    Some(Sentence::new(format!("ORDER BY position {place} is not in the SELECT list")))
 }
 
-fn no_place_of_group(parts: &[&str]) -> Option<Words> {
+fn no_place_of_group(parts: &[&str]) -> Option<Sentence> {
     let [place] = parts else { return None };
-    Some(Words::new(format!("GROUP BY position {place} is not in the SELECT list")))
+    Some(Sentence::new(format!("GROUP BY position {place} is not in the SELECT list")))
 }
 
-fn no_variable(parts: &[&str]) -> Option<Words> {
+fn no_variable(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
-    Some(Words::new(format!("no variable \"{name}\"; parameters are written ?, $1 or $name")))
+    Some(Sentence::new(format!("no variable \"{name}\"; parameters are written ?, $1 or $name")))
 }
 
-fn few_aliases(parts: &[&str]) -> Option<Words> {
+fn few_aliases(parts: &[&str]) -> Option<Sentence> {
     let [columns, names] = parts else { return None };
     let (columns, names) = (counted(columns.parse().ok()?, "column"), counted(names.parse().ok()?, "name"));
-    Some(Words::new(format!("an alias gives {names} to a table of {columns}")))
+    Some(Sentence::new(format!("an alias gives {names} to a table of {columns}")))
 }
 
-fn uneven_values(parts: &[&str]) -> Option<Words> {
+fn uneven_values(parts: &[&str]) -> Option<Sentence> {
     let [given, row, expected] = parts else { return None };
     let (given, expected) =
         (counted(given.parse().ok()?, "value"), counted(expected.parse().ok()?, "column"));
     let row = row.parse::<usize>().ok()? + 1;
-    Some(Words::new(format!("row {row} of VALUES has {given} for {expected}")))
+    Some(Sentence::new(format!("row {row} of VALUES has {given} for {expected}")))
 }
 
-fn no_group(parts: &[&str]) -> Option<Words> {
+fn no_group(parts: &[&str]) -> Option<Sentence> {
     let column = unmarked_text(parts.first()?);
     let name = column.rsplit('.').next().unwrap_or(&column);
     let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
-    Some(Words::new(message).about(name))
+    Some(Sentence::new(message).about(name))
 }
 
 /// Returns the error of a statement that the planner refuses.
@@ -645,7 +646,7 @@ pub fn plan_error(message: &str) -> Error {
 mod tests {
     use super::*;
     use crate::from_datafusion;
-    use crate::saying::{Told, parts};
+    use crate::saying::{Telling, parts};
     use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringArray};
     use arrow::compute::kernels::numeric::add;
     use arrow::compute::{CastOptions, cast_with_options, regexp_is_match_scalar};
@@ -722,7 +723,7 @@ mod tests {
                 let message = row.said.trim_start_matches('^').replace("{}", "1");
                 assert!(parts(&message, row.said).is_some(), "{message}");
                 for before in &table[..place] {
-                    let may_leave_it = matches!(before.told, Told::Made(_));
+                    let may_leave_it = matches!(before.told, Telling::Made(_));
                     assert!(
                         may_leave_it || parts(&message, before.said).is_none(),
                         "{message}: {}",

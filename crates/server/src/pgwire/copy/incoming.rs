@@ -35,7 +35,7 @@ const ROW_COPIES: usize = 2;
 
 /// How far the rows of a client have come.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum Delivery {
     Begun,
     /// All have been given.
     Ended,
@@ -62,7 +62,7 @@ pub(super) struct Incoming {
     header_read: bool,
     /// The client has said that there is no more.
     complete: bool,
-    pub progress: Arc<Mutex<Progress>>,
+    pub delivery: Arc<Mutex<Delivery>>,
 }
 
 /// The fields of a row.
@@ -81,7 +81,7 @@ impl Incoming {
     ) -> Self {
         let fields = columns.iter().map(|column| column.logical_type.arrow_field(&column.name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let progress = Arc::new(Mutex::new(Progress::Begun));
+        let delivery = Arc::new(Mutex::new(Delivery::Begun));
         let (line, header_read, complete) = (0, false, false);
         Self {
             input,
@@ -96,7 +96,7 @@ impl Incoming {
             line,
             header_read,
             complete,
-            progress,
+            delivery,
         }
     }
 
@@ -124,7 +124,7 @@ impl Incoming {
                     return Ok(false);
                 }
                 Message::CopyFail(why) => {
-                    *self.progress.lock() = Progress::GivenUp;
+                    *self.delivery.lock() = Delivery::GivenUp;
                     let message = format!("COPY from stdin failed: {why}");
                     return Err(Error::new(ErrorKind::Interrupted, message));
                 }
@@ -338,7 +338,7 @@ impl Incoming {
             rows += 1;
         }
         if rows == 0 {
-            *self.progress.lock() = Progress::Ended;
+            *self.delivery.lock() = Delivery::Ended;
             return Ok(None);
         }
         let arrays = self.columns.iter().enumerate().map(|(index, column)| {

@@ -17,7 +17,7 @@ use hypostyle::{AppendOptions, ColumnDescription, Connection};
 use hypostyle_pgtypes::Style;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use incoming::{Incoming, Progress};
+use incoming::{Delivery, Incoming};
 use std::collections::HashSet;
 use std::sync::Arc;
 use text::put_escaped;
@@ -127,14 +127,14 @@ pub(super) fn receive(
     output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     output.flush()?;
     let rows = Incoming::new(input.clone(), connection.clone(), copy.clone(), columns, zone);
-    let progress = rows.progress.clone();
+    let delivery = rows.delivery.clone();
     let options = AppendOptions { create: false, by_name: true };
     let appended = connection.append(&copy.table, Box::new(rows), options);
-    let progress = *progress.lock();
+    let delivery = *delivery.lock();
     match appended {
-        Ok(rows) if progress == Progress::Ended => Ok(rows),
+        Ok(rows) if delivery == Delivery::Ended => Ok(rows),
         Ok(_) => Err(Failure::Statement(Error::internal("COPY ended before its data"))),
-        Err(error) if progress == Progress::GivenUp => Err(Failure::GivenUp(error)),
+        Err(error) if delivery == Delivery::GivenUp => Err(Failure::GivenUp(error)),
         // While the client still sends, the session passes over the rest of it.
         Err(error) => Err(Failure::Statement(error)),
     }
