@@ -115,13 +115,13 @@ impl Explicit {
 }
 
 /// The constraint of a table of a database.
-type UniqueKey = (String, TableId, String);
+type ConstraintName = (String, TableId, String);
 
 /// The pending checks of a transaction, and when it wants them to be made.
 #[derive(Debug, Default)]
 pub(crate) struct Deferrals {
     /// The pending checks, each with the first row to check, or for all rows.
-    pub pending: BTreeMap<UniqueKey, Option<u64>>,
+    pub pending: BTreeMap<ConstraintName, Option<u64>>,
     /// Says whether SET CONSTRAINTS ALL has deferred constraints.
     pub all: Option<bool>,
     /// The same by their names.
