@@ -52,6 +52,7 @@ pub mod surroundings;
 mod union_aggregates;
 pub mod union_structures;
 pub mod unnest;
+pub mod unordered;
 pub mod values_subquery;
 mod whole_rows;
 mod wide_select;

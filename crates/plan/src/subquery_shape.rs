@@ -7,8 +7,8 @@ use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection, SkipType, Sort,
-    Subquery, SubqueryAlias,
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinType, Limit, LogicalPlan,
+    Operator, Projection, SkipType, Sort, Subquery, SubqueryAlias,
 };
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 use std::collections::HashSet;
@@ -64,31 +64,77 @@ fn may_give_rows(value: &Subquery) -> bool {
     {
         inner = input.as_ref();
     }
-    let is_aggregated = match inner {
-        LogicalPlan::Aggregate(_) => true,
-        LogicalPlan::Filter(filter) => matches!(filter.input.as_ref(), LogicalPlan::Aggregate(_)),
-        _ => false,
+    if let LogicalPlan::Filter(filter) = inner
+        && matches!(filter.input.as_ref(), LogicalPlan::Aggregate(_))
+    {
+        inner = filter.input.as_ref();
+    }
+    let gives_rows = match inner {
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.aggr_expr.is_empty() || groups_by_more_than_keys(aggregate, &value.subquery)
+        }
+        _ => value.subquery.max_rows().is_none_or(|rows| rows > 1),
     };
-    let is_correlated = !value.outer_ref_columns.is_empty();
-    is_correlated && !is_aggregated && value.subquery.max_rows().is_none_or(|rows| rows > 1)
+    gives_rows && !value.outer_ref_columns.is_empty()
+}
+
+/// Says whether what a subquery aggregates has groups by other columns than those that are compared with
+/// outer ones.
+fn groups_by_more_than_keys(aggregate: &Aggregate, subquery: &LogicalPlan) -> bool {
+    if aggregate.group_expr.is_empty() {
+        return false;
+    }
+    let mut keys: HashSet<Column> = HashSet::new();
+    let visited = subquery.apply_with_subqueries(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            let conditions = split_conjunction(&filter.predicate).into_iter();
+            for condition in conditions.filter(|condition| condition.contains_outer()) {
+                keys.extend(condition.column_refs().into_iter().cloned());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let mut columns = aggregate.group_expr.iter().flat_map(Expr::column_refs);
+    visited.is_err() || !columns.all(|column| keys.contains(column))
 }
 
 /// Says whether outer columns are where DataFusion takes none out of a subquery. It takes the conditions of
-/// filters that are not below a union, a limit (but for EXISTS), or aggregates, unless they say what a
-/// column is equal to.
+/// filters that are not below a union, an order, a limit (but for EXISTS), or what is chosen or aggregated,
+/// unless they say what a column is equal to; and none of the side of a join that may have no row.
 fn is_out_of_reach(subquery: &LogicalPlan, is_exists: bool) -> bool {
     let is_here = match subquery {
         // What is LATERAL within it becomes a join before.
         LogicalPlan::Subquery(_) => return false,
         LogicalPlan::Filter(_) => false,
-        LogicalPlan::Union(_) => !subquery.all_out_ref_exprs().is_empty(),
-        LogicalPlan::Limit(_) => !is_exists && !subquery.all_out_ref_exprs().is_empty(),
+        LogicalPlan::Union(_) | LogicalPlan::Sort(_) | LogicalPlan::Extension(_) => depends(subquery),
+        LogicalPlan::Limit(_) => !is_exists && depends(subquery),
+        LogicalPlan::Distinct(Distinct::On(on)) => {
+            subquery.contains_outer_reference() || selects_by_more_than_keys(&on.input)
+        }
+        LogicalPlan::Join(join) => subquery.contains_outer_reference() || depends_without_partners(join),
         LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => {
             subquery.contains_outer_reference() || selects_by_more_than_keys(&aggregate.input)
         }
         other => other.contains_outer_reference(),
     };
     is_here || subquery.inputs().into_iter().any(|input| is_out_of_reach(input, is_exists))
+}
+
+fn depends(plan: &LogicalPlan) -> bool {
+    !plan.all_out_ref_exprs().is_empty()
+}
+
+/// Says whether a side of a join depends on outer columns whose rows may be missing.
+fn depends_without_partners(join: &Join) -> bool {
+    use JoinType::{Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
+    // What is LATERAL becomes a join before.
+    let depends = |side: &LogicalPlan| !matches!(side, LogicalPlan::Subquery(_)) && depends(side);
+    match join.join_type {
+        Inner => false,
+        Left | LeftSemi | LeftAnti | LeftMark => depends(&join.right),
+        Right | RightSemi | RightAnti | RightMark => depends(&join.left),
+        Full => depends(&join.left) || depends(&join.right),
+    }
 }
 
 /// Says whether rows are selected by outer columns in other ways than by what a column is equal to.
@@ -137,7 +183,8 @@ fn below_aggregate(subquery: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-fn is_test(expr: &Expr) -> bool {
+/// Says whether an expression is an EXISTS or an IN.
+pub fn is_test(expr: &Expr) -> bool {
     matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
 }
 
@@ -311,6 +358,10 @@ mod tests {
             "SELECT a FROM t WHERE a IN (SELECT max(b) FROM u) OR b = 2",
             "SELECT a FROM t WHERE a IN (SELECT a FROM t UNION SELECT b FROM u) OR b = 2",
             "SELECT a FROM t WHERE a IN (SELECT DISTINCT b AS c FROM u) OR b = 2",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a ORDER BY u.b)",
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a GROUP BY u.b) FROM t",
+            "SELECT a, (SELECT u.b FROM u WHERE u.a = t.a GROUP BY u.b) FROM t",
+            "SELECT a FROM t WHERE a IN (SELECT DISTINCT ON (u.a) u.a FROM u WHERE u.b < t.b ORDER BY u.a)",
         ] {
             assert_eq!(is_ours_and_refused(sql), (true, true), "{sql}");
         }
@@ -326,6 +377,7 @@ mod tests {
             "SELECT a FROM t WHERE a IN (SELECT b AS c FROM u LIMIT 3) OR b = 2",
             "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b = u.b))",
             "SELECT a, (SELECT max(u.b) FROM u) FROM t",
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a GROUP BY u.a) FROM t",
         ] {
             assert_eq!(is_ours_and_refused(sql), (false, false), "{sql}");
         }

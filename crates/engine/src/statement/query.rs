@@ -43,12 +43,14 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
 use hypostyle_expr::said::in_plans;
 use hypostyle_expr::walk::any_node;
+use hypostyle_plan::computed_keys::tests_below_windows;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;
 use hypostyle_plan::nullable_values::with_nullable_values;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
+use hypostyle_plan::unordered::without_vain_orders;
 use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_plan::{named_columns, order_keys};
 use hypostyle_sql::build;
@@ -661,8 +663,8 @@ fn says_more(values: &ParamValues) -> bool {
 
 /// Returns a plan in the forms that the engine's own rules give it before it is optimized.
 pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
-    let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
-    project_subqueries(plan).and_then(project_conditions)
+    let plan = without_quantifiers(plan).and_then(with_nullable_scalars).and_then(without_vain_orders)?;
+    project_subqueries(plan).and_then(project_conditions).and_then(tests_below_windows)
 }
 
 fn parts(table: &TableReference) -> Vec<String> {
