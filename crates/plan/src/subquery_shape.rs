@@ -2,16 +2,18 @@
 //! are planned.
 
 use crate::unnest::{has_distant_references, is_dependent, is_lateral};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema};
+use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinType, Limit, LogicalPlan,
     Operator, Projection, SkipType, Sort, Subquery, SubqueryAlias,
 };
-use hypostyle_expr::walk::{any_node, contains, has_expression};
+use hypostyle_expr::walk::{any_node, contains, has_expression, map_expressions};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Says whether DataFusion makes no join of a subquery of the plan, would panic on it, take other columns
 /// for those that it names, other rows for those that it counts, or false for what is not known.
@@ -244,6 +246,42 @@ fn takes_columns_twice(filter: &Filter) -> bool {
     })
 }
 
+/// The table of what an IN finds.
+const FOUND: &str = "__found";
+
+/// Returns the plan in which such columns are of a table, unless the subquery of the IN depends on rows
+/// around it.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn with_tables_found(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_one =
+        |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(filter) if takes_columns_twice(filter));
+    if !any_node(&plan, is_one) {
+        return Ok(plan);
+    }
+    let named = plan.transform_up_with_subqueries(|node| {
+        let schema = match &node {
+            LogicalPlan::Filter(filter) if takes_columns_twice(filter) => filter.input.schema().clone(),
+            _ => return Ok(Transformed::no(node)),
+        };
+        map_expressions(node, |expr| match expr {
+            Expr::InSubquery(test)
+                if test.subquery.outer_ref_columns.is_empty() && gives_twice(&test, &schema) =>
+            {
+                let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } =
+                    test;
+                let table = SubqueryAlias::try_new(subquery, FOUND)?;
+                let subquery = Arc::new(LogicalPlan::SubqueryAlias(table));
+                let subquery = Subquery { subquery, outer_ref_columns, spans };
+                Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+    });
+    Ok(named?.data)
+}
+
 /// Says whether a column that the subquery of an IN gives would be found by two names.
 fn gives_twice(test: &InSubquery, schema: &DFSchema) -> bool {
     let subquery = test.subquery.subquery.as_ref();
@@ -318,7 +356,7 @@ fn has_namesakes(subquery: &LogicalPlan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_dependent_value, is_test, must_be_unnested};
+    use super::{is_dependent_value, is_test, must_be_unnested, with_tables_found};
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
     use datafusion::logical_expr::Expr;
     use datafusion::prelude::SessionContext;
@@ -343,6 +381,24 @@ mod tests {
             Err(_) => true,
         };
         (must_be_unnested(&plan), refused)
+    }
+
+    #[test]
+    fn what_an_in_finds_is_of_a_table() {
+        let context = SessionContext::new();
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let columns = [("a", number.clone()), ("b", number)];
+        context.register_batch("t", RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+        let state = context.state();
+        for found in ["max(b) FROM t", "a FROM t UNION SELECT b + 1 FROM t", "DISTINCT b AS c FROM t"] {
+            let sql = format!("SELECT a FROM t WHERE a IN (SELECT {found}) OR b = 2");
+            let plan = block_on(state.create_logical_plan(&sql)).unwrap();
+            assert!(must_be_unnested(&plan), "{sql}");
+            let plan = with_tables_found(plan).unwrap();
+            assert!(!must_be_unnested(&plan), "{sql}");
+            let optimized = state.optimize(&plan).unwrap();
+            assert!(!any_node(&optimized, |node| has_expression(node, is_test)), "{sql}");
+        }
     }
 
     #[test]

@@ -50,6 +50,7 @@ use hypostyle_plan::nullable_values::with_nullable_values;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
+use hypostyle_plan::subquery_shape::with_tables_found;
 use hypostyle_plan::unordered::without_vain_orders;
 use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_plan::{named_columns, order_keys};
@@ -664,7 +665,8 @@ fn says_more(values: &ParamValues) -> bool {
 /// Returns a plan in the forms that the engine's own rules give it before it is optimized.
 pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let plan = without_quantifiers(plan).and_then(with_nullable_scalars).and_then(without_vain_orders)?;
-    project_subqueries(plan).and_then(project_conditions).and_then(tests_below_windows)
+    let plan = project_subqueries(plan).and_then(project_conditions)?;
+    tests_below_windows(plan).and_then(with_tables_found)
 }
 
 fn parts(table: &TableReference) -> Vec<String> {
