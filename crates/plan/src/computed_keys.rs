@@ -2,7 +2,8 @@
 //! abs(n) > 1`: a projection below makes columns of them. DataFusion derives the order of what is
 //! computed from that of its parts, and where it knows nothing of a part, which a function gives,
 //! it does not see that rows are sorted by the whole. So do correlated subqueries in ORDER BY and in
-//! windows, which DataFusion takes in a projection, and not there; and EXISTS and IN in windows.
+//! windows, which DataFusion takes in a projection, and not there; and EXISTS and IN in windows, and all of
+//! these in DISTINCT ON.
 
 use crate::subquery_shape::is_test;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -10,7 +11,9 @@ use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Sort, Window};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, Projection, Sort, SortExpr, Window,
+};
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 use std::sync::Arc;
 
@@ -28,17 +31,25 @@ pub fn compute_below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<
     }
 }
 
-/// Returns the plan in which EXISTS and IN of windows are computed below them.
+/// Returns the plan in which EXISTS and IN of windows, and subqueries of DISTINCT ON, are computed below them.
 ///
 /// # Errors
 /// Those of DataFusion.
-pub fn tests_below_windows(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let is_one = |node: &LogicalPlan| matches!(node, LogicalPlan::Window(_)) && has_expression(node, is_test);
+pub fn subqueries_below(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_one = |node: &LogicalPlan| match node {
+        LogicalPlan::Window(_) => has_expression(node, is_test),
+        LogicalPlan::Distinct(Distinct::On(_)) => has_expression(node, is_test_or_value),
+        _ => false,
+    };
     if !any_node(&plan, is_one) {
         return Ok(plan);
     }
     let mut made = 0;
     let moved = plan.transform_down_with_subqueries(|node| {
+        let node = match node {
+            LogicalPlan::Distinct(Distinct::On(on)) => return below_distinct_on(on, &mut made),
+            other => other,
+        };
         let windows = windows_of(&node);
         let Some(innermost) = windows.last() else { return Ok(Transformed::no(node)) };
         let calls = windows.iter().flat_map(|window| &window.window_expr);
@@ -47,6 +58,29 @@ pub fn tests_below_windows(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(computed.map_or_else(|| Transformed::no(node), Transformed::yes))
     });
     Ok(moved?.data)
+}
+
+fn below_distinct_on(on: DistinctOn, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let order = on.sort_expr.iter().flatten().map(|key| &key.expr);
+    let exprs = on.on_expr.iter().chain(&on.select_expr).chain(order);
+    let found = subqueries(exprs, on.input.schema(), made, is_test_or_value)?;
+    if found.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on))));
+    }
+    let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = on;
+    let preserver = NamePreserver::new_for_projection();
+    let keys = on_expr.into_iter().map(|key| without_subqueries(key, &found)).collect::<Result<_>>()?;
+    let items = select_expr.into_iter().map(|item| {
+        let name = preserver.save(&item);
+        Ok(name.restore(without_subqueries(item, &found)?))
+    });
+    let items = items.collect::<Result<_>>()?;
+    let sorted = |SortExpr { expr, asc, nulls_first }: SortExpr| {
+        Ok(SortExpr { expr: without_subqueries(expr, &found)?, asc, nulls_first })
+    };
+    let order = sort_expr.map(|keys| keys.into_iter().map(sorted).collect::<Result<_>>()).transpose()?;
+    let on = DistinctOn::try_new(keys, items, order, Arc::new(with_keys(&input, &found)?))?;
+    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
 }
 
 /// Returns the windows that follow each other, from the outermost on.
@@ -122,6 +156,10 @@ fn below_sort(mut sort: Sort, made: &mut usize) -> Result<Transformed<LogicalPla
 
 fn is_correlated_value(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarSubquery(query) if !query.outer_ref_columns.is_empty())
+}
+
+fn is_test_or_value(expr: &Expr) -> bool {
+    is_test(expr) || is_correlated_value(expr)
 }
 
 /// The subqueries of a kind in some expressions, each once.

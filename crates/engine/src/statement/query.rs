@@ -43,7 +43,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
 use hypostyle_expr::said::in_plans;
 use hypostyle_expr::walk::any_node;
-use hypostyle_plan::computed_keys::tests_below_windows;
+use hypostyle_plan::computed_keys::subqueries_below;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;
 use hypostyle_plan::nullable_values::with_nullable_values;
@@ -666,7 +666,7 @@ fn says_more(values: &ParamValues) -> bool {
 pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let plan = without_quantifiers(plan).and_then(with_nullable_scalars).and_then(without_vain_orders)?;
     let plan = project_subqueries(plan).and_then(project_conditions)?;
-    tests_below_windows(plan).and_then(with_tables_found)
+    subqueries_below(plan).and_then(with_tables_found)
 }
 
 fn parts(table: &TableReference) -> Vec<String> {
