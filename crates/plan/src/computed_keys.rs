@@ -31,7 +31,8 @@ pub fn compute_below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<
     }
 }
 
-/// Returns the plan in which EXISTS and IN of windows, and subqueries of DISTINCT ON, are computed below them.
+/// Returns the plan in which EXISTS and IN of windows, and subqueries of DISTINCT ON, are computed below
+/// them.
 ///
 /// # Errors
 /// Those of DataFusion.
