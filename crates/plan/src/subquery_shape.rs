@@ -358,15 +358,15 @@ fn has_namesakes(subquery: &LogicalPlan) -> bool {
 mod tests {
     use super::{is_dependent_value, is_test, must_be_unnested, with_tables_found};
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use datafusion::logical_expr::Expr;
+    use datafusion::execution::SessionState;
+    use datafusion::logical_expr::{Expr, LogicalPlan};
     use datafusion::prelude::SessionContext;
     use futures::executor::block_on;
     use hypostyle_expr::walk::{any_node, has_expression};
     use std::sync::Arc;
 
-    /// Returns whether subqueries of a statement are unnested here, and whether DataFusion refuses them or
-    /// leaves them in its plan.
-    fn is_ours_and_refused(sql: &str) -> (bool, bool) {
+    /// Returns the plan of a statement as DataFusion makes it, and what optimizes it.
+    fn planned(sql: &str) -> (SessionState, LogicalPlan) {
         let context = SessionContext::new();
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         for name in ["t", "u"] {
@@ -375,6 +375,13 @@ mod tests {
         }
         let state = context.state();
         let plan = block_on(state.create_logical_plan(sql)).unwrap();
+        (state, plan)
+    }
+
+    /// Returns whether subqueries of a statement are unnested here, and whether DataFusion refuses them or
+    /// leaves them in its plan.
+    fn is_ours_and_refused(sql: &str) -> (bool, bool) {
+        let (state, plan) = planned(sql);
         let is_left = |expr: &Expr| is_test(expr) || is_dependent_value(expr);
         let refused = match state.optimize(&plan) {
             Ok(optimized) => any_node(&optimized, |node| has_expression(node, is_left)),
@@ -385,14 +392,9 @@ mod tests {
 
     #[test]
     fn what_an_in_finds_is_of_a_table() {
-        let context = SessionContext::new();
-        let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
-        let columns = [("a", number.clone()), ("b", number)];
-        context.register_batch("t", RecordBatch::try_from_iter(columns).unwrap()).unwrap();
-        let state = context.state();
         for found in ["max(b) FROM t", "a FROM t UNION SELECT b + 1 FROM t", "DISTINCT b AS c FROM t"] {
             let sql = format!("SELECT a FROM t WHERE a IN (SELECT {found}) OR b = 2");
-            let plan = block_on(state.create_logical_plan(&sql)).unwrap();
+            let (state, plan) = planned(&sql);
             assert!(must_be_unnested(&plan), "{sql}");
             let plan = with_tables_found(plan).unwrap();
             assert!(!must_be_unnested(&plan), "{sql}");
@@ -447,7 +449,7 @@ mod tests {
             "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b + t.b > u.b)) FROM t",
             "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b = (SELECT max(x.b) FROM u AS x WHERE x.a = t.a))",
         ] {
-            assert!(is_ours_and_refused(sql).0, "{sql}");
+            assert!(must_be_unnested(&planned(sql).1), "{sql}");
         }
     }
 }
