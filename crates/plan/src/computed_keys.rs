@@ -3,7 +3,7 @@
 //! computed from that of its parts, and where it knows nothing of a part, which a function gives,
 //! it does not see that rows are sorted by the whole. So do correlated subqueries in ORDER BY and in
 //! windows, which DataFusion takes in a projection, and not there; and EXISTS and IN in windows, and all of
-//! these in DISTINCT ON.
+//! these in DISTINCT ON and in the order within aggregates.
 
 use crate::subquery_shape::is_test;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -31,8 +31,8 @@ pub fn compute_below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<
     }
 }
 
-/// Returns the plan in which EXISTS and IN of windows, and subqueries of DISTINCT ON, are computed below
-/// them.
+/// Returns the plan in which EXISTS and IN of windows, and subqueries of DISTINCT ON and of the order within
+/// aggregates, are computed below them.
 ///
 /// # Errors
 /// Those of DataFusion.
@@ -40,6 +40,9 @@ pub fn subqueries_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     let is_one = |node: &LogicalPlan| match node {
         LogicalPlan::Window(_) => has_expression(node, is_test),
         LogicalPlan::Distinct(Distinct::On(_)) => has_expression(node, is_test_or_value),
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.aggr_expr.iter().flat_map(keys_of).any(|key| contains(key, is_test_or_value))
+        }
         _ => false,
     };
     if !any_node(&plan, is_one) {
@@ -49,6 +52,7 @@ pub fn subqueries_below(plan: LogicalPlan) -> Result<LogicalPlan> {
     let moved = plan.transform_down_with_subqueries(|node| {
         let node = match node {
             LogicalPlan::Distinct(Distinct::On(on)) => return below_distinct_on(on, &mut made),
+            LogicalPlan::Aggregate(aggregate) => return below_ordered(aggregate, &mut made),
             other => other,
         };
         let windows = windows_of(&node);
@@ -59,6 +63,23 @@ pub fn subqueries_below(plan: LogicalPlan) -> Result<LogicalPlan> {
         Ok(computed.map_or_else(|| Transformed::no(node), Transformed::yes))
     });
     Ok(moved?.data)
+}
+
+fn below_ordered(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let keys = aggregate.aggr_expr.iter().flat_map(keys_of);
+    let found = subqueries(keys, aggregate.input.schema(), made, is_test_or_value)?;
+    if found.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
+    let preserver = NamePreserver::new_for_projection();
+    let calls = aggr_expr.into_iter().map(|call| {
+        let name = preserver.save(&call);
+        Ok(name.restore(without_subqueries(call, &found)?))
+    });
+    let calls = calls.collect::<Result<_>>()?;
+    let aggregate = Aggregate::try_new(Arc::new(with_keys(&input, &found)?), group_expr, calls)?;
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
 }
 
 fn below_distinct_on(on: DistinctOn, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
