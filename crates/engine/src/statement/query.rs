@@ -42,7 +42,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_expr::cast::dimensions;
 use hypostyle_expr::said::in_plans;
-use hypostyle_expr::walk::any_node;
+use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_plan::computed_keys::subqueries_below;
 use hypostyle_plan::join_condition::project_conditions;
 use hypostyle_plan::logical_types::said_again;
@@ -662,8 +662,15 @@ fn says_more(values: &ParamValues) -> bool {
     }
 }
 
-/// Returns a plan in the forms that the engine's own rules give it before it is optimized.
+/// Returns a plan in the forms that the engine's own rules give it before it is optimized: those of its
+/// subqueries. Most plans have none, and some are long.
 pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    use Expr::{Exists, InSubquery, ScalarSubquery, SetComparison};
+    let is_one =
+        |expr: &Expr| matches!(expr, Exists(_) | InSubquery(_) | ScalarSubquery(_) | SetComparison(_));
+    if !any_node(&plan, |node| has_expression(node, is_one)) {
+        return Ok(plan);
+    }
     let plan = without_quantifiers(plan).and_then(with_nullable_scalars).and_then(without_vain_orders)?;
     let plan = project_subqueries(plan).and_then(project_conditions)?;
     subqueries_below(plan).and_then(with_tables_found)
