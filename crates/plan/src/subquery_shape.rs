@@ -8,8 +8,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Join, JoinType, Limit, LogicalPlan,
-    Operator, Projection, SkipType, Sort, Subquery, SubqueryAlias,
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection,
+    SkipType, Sort, Subquery, SubqueryAlias,
 };
 use hypostyle_expr::walk::{any_node, contains, has_expression, map_expressions};
 use std::collections::HashSet;
@@ -101,8 +101,8 @@ fn groups_by_more_than_keys(aggregate: &Aggregate, subquery: &LogicalPlan) -> bo
 }
 
 /// Says whether outer columns are where DataFusion takes none out of a subquery. It takes the conditions of
-/// filters that are not below a union, an order, a limit (but for EXISTS), or what is chosen or aggregated,
-/// unless they say what a column is equal to; and none of the side of a join that may have no row.
+/// filters that are not below a join, a union, an order, a limit (but for EXISTS), or what is chosen or
+/// aggregated, unless they say what a column is equal to.
 fn is_out_of_reach(subquery: &LogicalPlan, is_exists: bool) -> bool {
     let is_here = match subquery {
         // What is LATERAL within it becomes a join before.
@@ -113,7 +113,11 @@ fn is_out_of_reach(subquery: &LogicalPlan, is_exists: bool) -> bool {
         LogicalPlan::Distinct(Distinct::On(on)) => {
             subquery.contains_outer_reference() || selects_by_more_than_keys(&on.input)
         }
-        LogicalPlan::Join(join) => subquery.contains_outer_reference() || depends_without_partners(join),
+        LogicalPlan::Join(join) => {
+            // What is LATERAL becomes a join before.
+            let depends = |side: &LogicalPlan| !matches!(side, LogicalPlan::Subquery(_)) && depends(side);
+            subquery.contains_outer_reference() || depends(&join.left) || depends(&join.right)
+        }
         LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => {
             subquery.contains_outer_reference() || selects_by_more_than_keys(&aggregate.input)
         }
@@ -124,19 +128,6 @@ fn is_out_of_reach(subquery: &LogicalPlan, is_exists: bool) -> bool {
 
 fn depends(plan: &LogicalPlan) -> bool {
     !plan.all_out_ref_exprs().is_empty()
-}
-
-/// Says whether a side of a join depends on outer columns whose rows may be missing.
-fn depends_without_partners(join: &Join) -> bool {
-    use JoinType::{Full, Inner, Left, LeftAnti, LeftMark, LeftSemi, Right, RightAnti, RightMark, RightSemi};
-    // What is LATERAL becomes a join before.
-    let depends = |side: &LogicalPlan| !matches!(side, LogicalPlan::Subquery(_)) && depends(side);
-    match join.join_type {
-        Inner => false,
-        Left | LeftSemi | LeftAnti | LeftMark => depends(&join.right),
-        Right | RightSemi | RightAnti | RightMark => depends(&join.left),
-        Full => depends(&join.left) || depends(&join.right),
-    }
 }
 
 /// Says whether rows are selected by outer columns in other ways than by what a column is equal to.
@@ -443,8 +434,9 @@ mod tests {
 
     /// Some of these are refused later only, when no table has such a column.
     #[test]
-    fn subqueries_that_refer_to_rows_further_out_are_known() {
+    fn subqueries_that_refer_to_rows_further_out_or_from_below_a_join_are_known() {
         for sql in [
+            "SELECT a FROM t WHERE EXISTS (SELECT u.b FROM u WHERE u.a = t.a INTERSECT SELECT x.a + 1 FROM u AS x)",
             "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b = t.b))",
             "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b + t.b > u.b)) FROM t",
             "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b = (SELECT max(x.b) FROM u AS x WHERE x.a = t.a))",
