@@ -656,6 +656,9 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         .execute("CREATE TABLE t (a BIGINT, b VARCHAR DEFAULT 'x') PARTITION BY HASH (a) INTO 4 FRAGMENTS")
         .unwrap();
     connection.execute("INSERT INTO t (a) VALUES (1), (2), (NULL)").unwrap();
+    // A text is no sequence, whatever it says.
+    connection.execute("CREATE TABLE word (a BIGINT, b VARCHAR DEFAULT 'nextval') REPLICATED").unwrap();
+    connection.execute("DROP TABLE word").unwrap();
     let refused = [
         ("UPDATE t SET b = 'y', b = 'z'", "42601"),
         ("UPDATE t SET b = upper(x)", "42703"),
@@ -667,6 +670,7 @@ fn what_a_cluster_cannot_do_is_refused_and_changes_nothing() {
         ("CREATE TABLE k (a BIGINT PRIMARY KEY) PARTITION BY ROUND ROBIN INTO 2 FRAGMENTS", "0A000"),
         ("CREATE TABLE k (a BIGINT REFERENCES t (a)) REPLICATED", "42830"),
         ("CREATE TABLE k (a BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 5)) REPLICATED", "0A000"),
+        ("CREATE TABLE k (a BIGINT DEFAULT nextval('s')) REPLICATED", "0A000"),
         ("CREATE TABLE k (a JSON) PARTITION BY HASH (a) INTO 2 FRAGMENTS", "0A000"),
         ("CREATE TABLE k (a BIGINT) PARTITION BY HASH (b) INTO 2 FRAGMENTS", "42703"),
         ("CREATE TABLE k (a BIGINT) PARTITION BY HASH (a) INTO 2 FRAGMENTS REPLICAS 3", "22023"),

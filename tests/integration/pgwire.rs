@@ -445,6 +445,15 @@ fn copy_goes_both_ways() {
     client.send(&message(b'c', b""));
     let refused = shown(&client.until_ready());
     assert_eq!(refused, "G E23505 I");
+    // Who gives up is told so, and not that somebody has cancelled the statement.
+    client.send(&message(b'Q', &texts(&["COPY t FROM STDIN"])));
+    client.send(&message(b'd', b"4\tx\t1.5\n"));
+    client.send(&message(b'f', &texts(&["on purpose"])));
+    let given_up = client.until_ready();
+    assert_eq!(shown(&given_up), "G E57014 I");
+    let (_, error) = given_up.iter().find(|(kind, _)| *kind == b'E').unwrap();
+    let said = b"COPY from stdin failed: on purpose";
+    assert!(error.windows(said.len()).any(|part| part == said));
     let copied = client.query("COPY (SELECT * FROM t ORDER BY a) TO STDOUT");
     let lines: Vec<u8> =
         copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();

@@ -180,8 +180,8 @@ fn scripts_pass_in_memory() {
     alone::run("sql::in_memory");
 }
 
-/// The statements that are planned in a later form only are those of a list. It is to become shorter, and is
-/// written anew where `HYPOSTYLE_BLESS` is set.
+/// The statements that are planned in a later form only are those of a list. It has none: the shape of each
+/// is known before (`hypostyle_plan::subquery_shape`). It is written anew where `HYPOSTYLE_BLESS` is set.
 #[test]
 #[ignore = "it counts what its process plans"]
 fn in_memory() {

@@ -51,13 +51,13 @@ pub struct Repair {
 }
 
 impl Repair {
-    pub fn of(statement: DfStatement) -> Self {
+    pub fn new(statement: DfStatement) -> Self {
         Self { statement, tries: 0, is_apart: false, is_grouped: false }
     }
 
     /// Returns the same of a statement whose keys of GROUP BY have been completed.
     pub fn of_grouped(statement: DfStatement) -> Self {
-        Self { is_grouped: true, ..Self::of(statement) }
+        Self { is_grouped: true, ..Self::new(statement) }
     }
 
     pub fn statement(&self) -> DfStatement {

@@ -31,6 +31,10 @@ use hypostyle_error::{
     external, is_about_the_text, may_be_of_names, unresolved_table, with_nearest_function,
 };
 use hypostyle_expr::operand::{alone_in_conditions, groups_twice_named};
+use hypostyle_expr::walk::{any_node, has_expression};
+use hypostyle_plan::computed_keys::subqueries_below;
+use hypostyle_plan::subquery_shape::with_tables_found;
+use hypostyle_plan::unordered::without_vain_orders;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::parse::{explained, parse_as_written};
 use hypostyle_sql::{derived_names, join_using};
@@ -90,7 +94,7 @@ async fn write_names_out(scope: Scope<'_>, statement: &mut DfStatement) -> Resul
 
 /// Returns the plan of a statement in which nothing is to be asked for its columns any more.
 async fn bind_written_out(scope: Scope<'_>, statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
-    let mut repair = Repair::of(statement);
+    let mut repair = Repair::new(statement);
     repair.complete_groups(scope).await;
     bind_repaired(scope, repair, wanted).await
 }
@@ -231,13 +235,21 @@ pub fn bind_expression(state: &SessionState, sql: &str, schema: &DFSchema) -> Re
 }
 
 /// Returns the plan of a query, in which parameters have their values, in the forms that optimizing expects:
-/// without quantified comparisons, and with subqueries only where they are evaluated.
+/// without quantified comparisons, and with subqueries only where they are evaluated. Most plans have no
+/// subqueries, and some are long.
 ///
 /// # Errors
 /// Those of DataFusion.
 pub fn in_own_forms(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
-    project_subqueries(plan).and_then(project_conditions)
+    use Expr::{Exists, InSubquery, ScalarSubquery, SetComparison};
+    let is_one =
+        |expr: &Expr| matches!(expr, Exists(_) | InSubquery(_) | ScalarSubquery(_) | SetComparison(_));
+    if !any_node(&plan, |node| has_expression(node, is_one)) {
+        return Ok(plan);
+    }
+    let plan = without_quantifiers(plan).and_then(with_nullable_scalars).and_then(without_vain_orders)?;
+    let plan = project_subqueries(plan).and_then(project_conditions)?;
+    subqueries_below(plan).and_then(with_tables_found)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ pub mod culprit;
 mod full_disk;
 pub mod message;
 pub mod missing_table;
+mod saying;
 pub mod type_name;
 mod words;
 

@@ -1,21 +1,17 @@
 //! The words by which errors of other libraries are known: DataFusion, Arrow and the parser have one kind for
 //! many errors, without a source, and only their texts tell these apart. Each such text is here and nowhere
-//! else. What they decide is the SQLSTATE and the sentence that a user gets, never how a statement is planned
-//! or run. The tests below and `tests/sql/sqlstates.slt` fail when a library changes its words.
+//! else: a table for each kind, whose rows are read once and in their order. What they decide is the SQLSTATE
+//! and the sentence that a user gets, never how a statement is planned or run. The tests below and
+//! `tests/sql/sqlstates.slt` fail when a library changes its words.
 
 use crate::column_name::unmarked_text;
 use crate::message::{is_of_types, plain};
+use crate::saying::{Saying, Sentence, made, read, same, told};
 use crate::type_name::type_name;
 use crate::{counted, external};
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean, nearest};
-
-/// The message of DataFusion about a window function where none is allowed, such as in WHERE.
-const OF_WINDOW: &str = "does not support logical expression WindowFunction";
-
-/// The message of DataFusion about an alias that names another number of columns than there are.
-const OF_ALIASES: &str = "names given as column alias";
 
 /// The messages of DataFusion about a function that there is not, up to its name, and up to another one.
 const OF_FUNCTION: &str = "Invalid function '";
@@ -23,12 +19,6 @@ const SUGGESTED: &str = "\nDid you mean '";
 
 /// What the library of regular expressions says of a text that is none.
 const OF_PATTERN: &str = "regex parse error";
-
-/// What DataFusion says of aggregates in WHERE, of whichever query they are.
-const IN_WHERE: &str = "Aggregate functions are not allowed in the WHERE clause";
-
-/// What DataFusion says of a type that it does not know, before its name.
-const OF_TYPE: &str = "Unsupported SQL type ";
 
 /// Functions that are known only with OVER.
 const WINDOW_FUNCTIONS: [&str; 11] = [
@@ -111,26 +101,6 @@ const STATES: [(&str, &str); 49] = [
     ("Timestamp out of range", "22008"),
 ];
 
-/// What DataFusion says of operands that an operator does not have, before them and behind them.
-const OF_OPERATORS: [(&str, &str); 6] = [
-    ("Cannot coerce arithmetic expression ", " to valid types"),
-    ("Cannot infer common argument type for comparison operation ", ""),
-    ("Cannot infer common argument type for regex operation ", ""),
-    ("Cannot infer common argument type for operation ", ""),
-    ("Cannot infer common string type for string concat operation ", ""),
-    ("There isn't a common type to coerce ", " expression"),
-];
-
-/// What other databases have and DataFusion has no plan for, by how its message begins, and what is written
-/// instead.
-const INSTEAD: [(&str, &str); 5] = [
-    ("TOP", "TOP is not supported; write LIMIT behind the query"),
-    ("MINUS ", "MINUS is not supported; write EXCEPT"),
-    ("Unsupported ast node in sqltorel: RLike", "RLIKE and REGEXP are not supported; write a ~ 'pattern'"),
-    ("Unsupported ast node in sqltorel: Convert", "CONVERT is not supported; write CAST(a AS type)"),
-    ("Unsupported ast node in sqltorel: ", "this kind of expression is not supported"),
-];
-
 /// What DataFusion says of a parameter without a value, before its name.
 const OF_PARAMETERS: [&str; 2] =
     ["No value found for placeholder with name ", "No value found for placeholder with id "];
@@ -168,26 +138,53 @@ fn of_digits(message: &str) -> String {
     parts().unwrap_or_else(|| message.to_string())
 }
 
+/// What DataFusion has no plan for, and what other databases have, with what is written instead.
+const NOT_IMPLEMENTED: &[Saying] = &[
+    told(
+        "does not support logical expression WindowFunction",
+        ErrorKind::Syntax,
+        "42P20",
+        "a window function cannot be here; filter by it with QUALIFY, or in a query around it",
+    ),
+    made("^Unsupported SQL type {}", ErrorKind::UnknownName, "42704", no_type),
+    made("^Unsupported CAST from {}", ErrorKind::InvalidInput, "42846", no_cast),
+    told("^TOP", ErrorKind::Unsupported, "0A000", "TOP is not supported; write LIMIT behind the query"),
+    told("^MINUS ", ErrorKind::Unsupported, "0A000", "MINUS is not supported; write EXCEPT"),
+    told(
+        "^Unsupported ast node in sqltorel: RLike",
+        ErrorKind::Unsupported,
+        "0A000",
+        "RLIKE and REGEXP are not supported; write a ~ 'pattern'",
+    ),
+    told(
+        "^Unsupported ast node in sqltorel: Convert",
+        ErrorKind::Unsupported,
+        "0A000",
+        "CONVERT is not supported; write CAST(a AS type)",
+    ),
+    told(
+        "^Unsupported ast node in sqltorel: ",
+        ErrorKind::Unsupported,
+        "0A000",
+        "this kind of expression is not supported",
+    ),
+];
+
+fn no_type(parts: &[&str]) -> Option<Sentence> {
+    let [name] = parts else { return None };
+    Some(Sentence::new(format!("no type {}", name.trim())))
+}
+
+fn no_cast(parts: &[&str]) -> Option<Sentence> {
+    let (from, to) = parts.first()?.rsplit_once(" to ")?;
+    Some(Sentence::new(format!("cannot cast {} to {}", shown_type(from), shown_type(to))))
+}
+
 /// Returns the error of what DataFusion has no plan for.
 pub fn not_implemented(message: &str) -> Error {
-    if message.contains(OF_WINDOW) {
-        let message = "a window function cannot be here; filter by it with QUALIFY, or in a query around it";
-        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20");
-    }
-    if let Some(name) = message.strip_prefix(OF_TYPE) {
-        let message = format!("no type {}", name.trim());
-        return Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704");
-    }
-    if let Some((from, to)) =
-        message.strip_prefix("Unsupported CAST from ").and_then(|types| types.rsplit_once(" to "))
-    {
-        let message = format!("cannot cast {} to {}", shown_type(from), shown_type(to));
-        return Error::invalid_input(message).with_sqlstate("42846");
-    }
     let place = Mark { word: None, line_and_column: place_in(message) };
-    let instead = INSTEAD.iter().find(|(beginning, _)| message.starts_with(beginning));
-    if let Some((_, instead)) = instead {
-        return Error::unsupported(*instead).marked(place);
+    if let Some(error) = read(NOT_IMPLEMENTED, message) {
+        return if error.kind() == ErrorKind::Unsupported { error.marked(place) } else { error };
     }
     let message = plain(message);
     let told = match message.strip_prefix("Unsupported SQL statement: ") {
@@ -195,10 +192,6 @@ pub fn not_implemented(message: &str) -> Error {
         None => format!("not supported: {message}"),
     };
     Error::unsupported(told).marked(place)
-}
-
-fn says_of_groups(message: &str) -> bool {
-    ["must be in GROUP BY", "must appear in the GROUP BY"].iter().any(|words| message.contains(words))
 }
 
 /// Has an error of a function that there is not tell the nearest of those that there are. DataFusion takes
@@ -323,25 +316,38 @@ fn unknown_operator(token: &str) -> String {
     }
 }
 
+/// What DataFusion says of functions that do not take the types of their arguments.
+const COERCED: Saying = made(
+    "^Failed to coerce arguments to satisfy a call to '{}'{}",
+    ErrorKind::Syntax,
+    "42883",
+    arguments_of_other_types,
+);
+const REFUSED: Saying = made("^Function '{}'{}", ErrorKind::Syntax, "42883", arguments_refused);
+
+/// What users do wrong and DataFusion takes for mistakes of its own.
+const INTERNAL: &[Saying] = &[
+    COERCED,
+    REFUSED,
+    told(
+        "unnest on struct can only be applied at the root level",
+        ErrorKind::Unsupported,
+        "0A000",
+        "UNNEST of a structure stands by itself in a SELECT list, not within another expression; unnest the \
+         list in a subquery in FROM",
+    ),
+    same("Failed to coerce", ErrorKind::Syntax, "42804"),
+    same("Cannot coerce", ErrorKind::Syntax, "42804"),
+    same("coerce types", ErrorKind::Syntax, "42804"),
+    same("Unsupported data type", ErrorKind::Syntax, "42804"),
+    same("invalid stride", ErrorKind::InvalidInput, "22000"),
+    same("got invalid", ErrorKind::InvalidInput, "22000"),
+    same("must be", ErrorKind::InvalidInput, "22000"),
+];
+
 /// Returns what users do wrong and DataFusion takes for mistakes of its own.
 pub fn internal_error(message: &str) -> Error {
-    const OF_TYPES: [&str; 4] =
-        ["Failed to coerce", "Cannot coerce", "coerce types", "Unsupported data type"];
-    const OF_UNNEST: &str = "unnest on struct can only be applied at the root level";
-    const OF_VALUES: [&str; 3] = ["invalid stride", "got invalid", "must be"];
-    let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
-    if let Some(error) = of_other_types(message) {
-        return error;
-    }
-    match message {
-        _ if message.contains(OF_UNNEST) => Error::unsupported(
-            "UNNEST of a structure stands by itself in a SELECT list, not within another expression; unnest the \
-             list in a subquery in FROM",
-        ),
-        _ if has(&OF_TYPES) => Error::new(ErrorKind::Syntax, plain(message)).with_sqlstate("42804"),
-        _ if has(&OF_VALUES) => Error::invalid_input(plain(message)),
-        _ => Error::internal(plain(message)),
-    }
+    read(INTERNAL, message).unwrap_or_else(|| Error::internal(plain(message)))
 }
 
 /// Returns what stands between two texts.
@@ -354,80 +360,93 @@ fn shown_type(shown: &str) -> String {
     shown.parse().map_or_else(|_| shown.to_string(), |data_type| type_name(&data_type))
 }
 
+/// What Arrow says of casts, of comparisons and of texts that are no values of a type.
+const CASTS: &[Saying] = &[
+    made("^Can't cast value {} to type {}", ErrorKind::InvalidInput, "22003", value_out_of_range),
+    made("^Cannot cast string '{}", ErrorKind::InvalidInput, "22003", number_out_of_range),
+    made("^Cannot cast value '{}", ErrorKind::InvalidInput, "22003", number_out_of_range),
+    made("^Cannot cast string '{}", ErrorKind::InvalidInput, "22P02", text_of_no_value),
+    made("^Cannot cast value '{}", ErrorKind::InvalidInput, "22P02", text_of_no_value),
+    made("^Cannot cast to {}. Overflowing on ", ErrorKind::InvalidInput, "22003", digits_out_of_range),
+    made("^value of {} is out of range {}", ErrorKind::InvalidInput, "22003", value_out_of_range),
+    same("^Error parsing timestamp", ErrorKind::InvalidInput, "22007"),
+    same("^Invalid input syntax for type interval", ErrorKind::InvalidInput, "22007"),
+];
+
+fn value_out_of_range(parts: &[&str]) -> Option<Sentence> {
+    let [value, shown] = parts else { return None };
+    Some(Sentence::new(format!("{value} is out of range of {}", shown_type(shown))))
+}
+
+/// Returns the text that is cast, and the name of the type that it is to be of.
+fn cast_text<'a>(parts: &[&'a str]) -> Option<(&'a str, String)> {
+    let (text, shown) = parts.first()?.rsplit_once("' to value of ")?;
+    let shown = match shown.trim_end_matches(" type") {
+        // Arrow shows the digits that it has where none are given, not those of the type.
+        decimal if decimal.starts_with("Decimal") => "DECIMAL".to_string(),
+        shown => shown_type(shown),
+    };
+    Some((text, shown))
+}
+
+fn number_out_of_range(parts: &[&str]) -> Option<Sentence> {
+    let (text, shown) = cast_text(parts)?;
+    let is_number = shown != "BOOLEAN" && text.trim().parse::<i128>().is_ok();
+    is_number.then(|| Sentence::new(format!("{text} is out of range of {shown}")))
+}
+
+fn text_of_no_value(parts: &[&str]) -> Option<Sentence> {
+    let (text, shown) = cast_text(parts)?;
+    Some(Sentence::new(format!("'{text}' is not of type {shown}")))
+}
+
+/// What is named is a DECIMAL's digits without the point.
+fn digits_out_of_range(parts: &[&str]) -> Option<Sentence> {
+    let [shown] = parts else { return None };
+    Some(Sentence::new(format!("a number is out of range of {}", shown_type(shown))))
+}
+
 /// Returns the error of a cast, a comparison or a text that is no value of a type.
 pub fn cast_error(message: &str) -> Error {
-    let of = |message: String, sqlstate| Error::invalid_input(message).with_sqlstate(sqlstate);
-    if let Some((value, shown)) =
-        message.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type "))
-    {
-        return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
-    }
-    if let Some((text, shown)) = ["Cannot cast string '", "Cannot cast value '"]
-        .iter()
-        .find_map(|beginning| message.strip_prefix(beginning)?.rsplit_once("' to value of "))
-    {
-        let shown = match shown.trim_end_matches(" type") {
-            // Arrow shows the digits that it has where none are given, not those of the type.
-            decimal if decimal.starts_with("Decimal") => "DECIMAL".to_string(),
-            shown => shown_type(shown),
-        };
-        return match text.trim().parse::<i128>() {
-            Ok(_) if shown != "BOOLEAN" => of(format!("{text} is out of range of {shown}"), "22003"),
-            _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
-        };
-    }
-    // What it names is a DECIMAL's digits without the point.
-    if let Some((shown, _)) =
-        message.strip_prefix("Cannot cast to ").and_then(|rest| rest.split_once(". Overflowing on "))
-    {
-        return of(format!("a number is out of range of {}", shown_type(shown)), "22003");
-    }
-    if let Some((value, shown)) =
-        message.strip_prefix("value of ").and_then(|rest| rest.split_once(" is out of range "))
-    {
-        return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
-    }
-    let is_of_time = ["Error parsing timestamp", "Invalid input syntax for type interval"];
-    let sqlstate =
-        if is_of_time.iter().any(|beginning| message.starts_with(beginning)) { "22007" } else { "22018" };
-    of(plain(message), sqlstate)
+    read(CASTS, message).unwrap_or_else(|| Error::invalid_input(plain(message)).with_sqlstate("22018"))
+}
+
+/// What is said of values at which a plan stops.
+const EXECUTION: &[Saying] = &[
+    told(
+        "Scalar subquery returned more than one row",
+        ErrorKind::InvalidInput,
+        "21000",
+        "a subquery that stands for one value gives more than one row",
+    ),
+    made("^Cannot access field at argument {}: type {} is not Struct", ErrorKind::Syntax, "42809", no_fields),
+    same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
+];
+
+fn no_fields(parts: &[&str]) -> Option<Sentence> {
+    let [_, shown] = parts else { return None };
+    Some(Sentence::new(format!("values of type {} have no fields", shown_type(shown))))
 }
 
 /// Returns the error of a value, at which a plan has stopped.
 pub fn execution_error(message: &str) -> Error {
-    if message.contains("Scalar subquery returned more than one row") {
-        let message = "a subquery that stands for one value gives more than one row";
-        return Error::invalid_input(message).with_sqlstate("21000");
-    }
-    if message.starts_with("Cannot access field at argument ")
-        && let Some(shown) = between(message, ": type ", " is not Struct")
-    {
-        let message = format!("values of type {} have no fields", shown_type(shown));
-        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
-    }
-    if message.contains("cannot take square root of a negative number") {
-        return Error::invalid_input(plain(message)).with_sqlstate("2201F");
-    }
-    Error::invalid_input(plain(message))
+    read(EXECUTION, message).unwrap_or_else(|| Error::invalid_input(plain(message)))
 }
 
-/// Returns the error that a function does not take the types of its arguments, where DataFusion finds that
-/// out in a plan, as in keys of windows and of ORDER BY.
-fn of_other_types(message: &str) -> Option<Error> {
-    const SAID: [&str; 3] = [" failed to match any signature", " requires ", " expects "];
-    let (name, said) = match message.strip_prefix("Failed to coerce arguments to satisfy a call to '") {
-        Some(rest) => (rest.split_once('\'')?.0, true),
-        None => {
-            let (name, rest) = message.strip_prefix("Function '")?.split_once('\'')?;
-            (name, SAID.iter().any(|said| rest.starts_with(said)))
-        }
-    };
-    let taken = between(message, "but received ", " (DataType").map(plain);
-    let told = match taken {
+fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
+    let [name, rest] = parts else { return None };
+    let told = match between(rest, "but received ", " (DataType").map(plain) {
         Some(types) => format!("no function {name}() takes {types}"),
         None => format!("no function {name}() takes arguments of these types"),
     };
-    said.then(|| Error::new(ErrorKind::Syntax, told).with_sqlstate("42883").about(name))
+    Some(Sentence::new(told).about(name))
+}
+
+/// Returns the same, where DataFusion finds that out in a plan, as in keys of windows and of ORDER BY.
+fn arguments_refused(parts: &[&str]) -> Option<Sentence> {
+    const SAID: [&str; 3] = [" failed to match any signature", " requires ", " expects "];
+    let is_of_types = SAID.iter().any(|said| parts.last().is_some_and(|rest| rest.starts_with(said)));
+    if is_of_types { arguments_of_other_types(parts) } else { None }
 }
 
 /// Returns the name of a table that the planner does not find, without the schemas where it has looked.
@@ -437,39 +456,115 @@ pub fn unresolved_table(error: &DataFusionError) -> Option<String> {
     name.rsplit('.').next().map(str::to_string)
 }
 
-/// Returns the error that no function has the name, or takes the types.
-fn function_error(message: &str) -> Option<Error> {
-    let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
-    if let Some(name) = between(message, OF_FUNCTION, "'") {
-        if WINDOW_FUNCTIONS.contains(&name.to_ascii_lowercase().as_str()) {
-            let message = format!("\"{name}\" is a window function: write {name}(…) OVER (…)");
-            let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
-            return Some(error.about(name));
-        }
-        // DataFusion always suggests a name, however different it is.
-        let suggestion = did_you_mean(name, between(message, SUGGESTED, "'"));
-        return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
-            .map(|error| error.about(name));
-    }
-    if let Some(name) = between(message, "table function '", "' not found") {
-        let suggestion = did_you_mean(name, IN_FROM);
-        return of(ErrorKind::UnknownName, format!("no function \"{name}\" that gives rows{suggestion}"))
-            .map(|error| error.about(name));
-    }
-    let call = between(message, "No function matches the given name and argument types '", "'. You might")?;
+/// What DataFusion says of statements that it refuses.
+const PLAN: &[Saying] = &[
+    made("Invalid function '{}'", ErrorKind::Syntax, "42809", window_function),
+    made("Invalid function '{}'{}", ErrorKind::UnknownName, "42883", no_function),
+    made("table function '{}' not found", ErrorKind::UnknownName, "42883", no_function_in_from),
+    made(
+        "No function matches the given name and argument types '{}'. You might{}",
+        ErrorKind::Syntax,
+        "42883",
+        no_function_of_types,
+    ),
+    made("Cannot coerce arithmetic expression {} to valid types", ErrorKind::Syntax, "42883", no_operator),
+    made(
+        "Cannot infer common argument type for comparison operation {}",
+        ErrorKind::Syntax,
+        "42883",
+        no_operator,
+    ),
+    made("Cannot infer common argument type for regex operation {}", ErrorKind::Syntax, "42883", no_operator),
+    made("Cannot infer common argument type for operation {}", ErrorKind::Syntax, "42883", no_operator),
+    made(
+        "Cannot infer common string type for string concat operation {}",
+        ErrorKind::Syntax,
+        "42883",
+        no_operator,
+    ),
+    made("There isn't a common type to coerce {} expression", ErrorKind::Syntax, "42883", no_operator),
+    COERCED,
+    REFUSED,
+    made("non-boolean predicate '{}", ErrorKind::Syntax, "42804", no_condition),
+    made("condition must be boolean type, but got {}", ErrorKind::Syntax, "42804", no_condition),
+    made("Field {} not found in struct", ErrorKind::UnknownName, "42703", no_field),
+    told(
+        "Too many columns! The subquery should only return one column",
+        ErrorKind::Syntax,
+        "42601",
+        "the subquery stands for one value and has more than one column",
+    ),
+    made("Order by column out of bounds, specified: {},", ErrorKind::Syntax, "42P10", no_place_of_order),
+    made(
+        "Cannot find column with position {} in SELECT clause",
+        ErrorKind::Syntax,
+        "42P10",
+        no_place_of_group,
+    ),
+    made("variable [\"{}\"", ErrorKind::Syntax, "42704", no_variable),
+    told(
+        "Aggregate functions are not allowed in the WHERE clause",
+        ErrorKind::Syntax,
+        "42803",
+        "aggregates are not allowed in WHERE; write HAVING, or compute them in a subquery in FROM",
+    ),
+    made(
+        "contains {} columns but only {} names given as column alias",
+        ErrorKind::Syntax,
+        "42P10",
+        few_aliases,
+    ),
+    made(
+        "^Inconsistent data length across values list: got {} values in row {} but expected {}",
+        ErrorKind::Syntax,
+        "42601",
+        uneven_values,
+    ),
+    made("column \"{}\" must appear in the GROUP BY", ErrorKind::Syntax, "42803", no_group),
+    same("Cannot coerce", ErrorKind::Syntax, "42804"),
+    same("Failed to coerce", ErrorKind::Syntax, "42804"),
+    same("have incompatible types", ErrorKind::Syntax, "42804"),
+    same("not found", ErrorKind::UnknownName, "42P01"),
+    same("No table named", ErrorKind::UnknownName, "42P01"),
+    same("does not exist", ErrorKind::UnknownName, "42P01"),
+];
+
+fn window_function(parts: &[&str]) -> Option<Sentence> {
+    let [name] = parts else { return None };
+    let is_one = WINDOW_FUNCTIONS.contains(&name.to_ascii_lowercase().as_str());
+    is_one.then(|| {
+        Sentence::new(format!("\"{name}\" is a window function: write {name}(…) OVER (…)")).about(name)
+    })
+}
+
+fn no_function(parts: &[&str]) -> Option<Sentence> {
+    let [name, rest] = parts else { return None };
+    // DataFusion always suggests a name, however different it is.
+    let suggestion = did_you_mean(name, between(rest, SUGGESTED, "'"));
+    Some(Sentence::new(format!("no function \"{name}\"{suggestion}")).about(name))
+}
+
+fn no_function_in_from(parts: &[&str]) -> Option<Sentence> {
+    let [name] = parts else { return None };
+    let suggestion = did_you_mean(name, IN_FROM);
+    Some(Sentence::new(format!("no function \"{name}\" that gives rows{suggestion}")).about(name))
+}
+
+fn no_function_of_types(parts: &[&str]) -> Option<Sentence> {
+    let [call, rest] = parts else { return None };
     let (name, types) = call.strip_suffix(')')?.split_once('(')?;
     let types = plain(types);
     if let Some(message) = sign_error(name, &types) {
-        return of(ErrorKind::Syntax, message);
+        return Some(Sentence::new(message));
     }
-    let candidates = message.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
+    let candidates = rest.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
     let candidates: Vec<&str> =
         candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one)).collect();
     let candidates = match candidates.is_empty() {
         true => String::new(),
         false => format!("; there are {}", plain(&candidates.join(", "))),
     };
-    of(ErrorKind::Syntax, format!("no function {name}({types}){candidates}")).map(|error| error.about(name))
+    Some(Sentence::new(format!("no function {name}({types}){candidates}")).about(name))
 }
 
 /// Returns what is said of the types of operands that a function has for the sign between them, which nobody
@@ -485,102 +580,73 @@ fn sign_error(name: &str, types: &str) -> Option<String> {
     }
 }
 
-/// Returns the error (42883) of an operator that does not take its operands.
-fn operator_error(message: &str) -> Option<Error> {
-    let operands = OF_OPERATORS.iter().find_map(|(before, behind)| {
-        let rest = message.split_once(before)?.1;
-        if behind.is_empty() { Some(rest) } else { Some(rest.split_once(behind)?.0) }
-    })?;
-    let operands = plain(operands);
+fn no_operator(parts: &[&str]) -> Option<Sentence> {
+    let operands = plain(parts.first()?);
     // That of LIKE stands behind both.
     let named = operands.rsplit_once(" in ").and_then(|(both, operator)| {
         let (left, right) = both.split_once(" and ")?;
         Some(format!("{left} {operator} {right}"))
     });
-    let message = format!("no operator {}; a cast may help", named.unwrap_or(operands));
-    Some(Error::new(ErrorKind::Syntax, message).with_sqlstate("42883"))
+    Some(Sentence::new(format!("no operator {}; a cast may help", named.unwrap_or(operands))))
 }
 
-/// Returns the error of a part of a query that has another type, or number of columns, than it has to.
-fn shape_error(message: &str) -> Option<Error> {
-    let of = |message: String, sqlstate| Some(Error::new(ErrorKind::Syntax, message).with_sqlstate(sqlstate));
-    let condition = ["non-boolean predicate '", "condition must be boolean type, but got "];
-    if condition.iter().any(|words| message.contains(words)) {
-        let shown = message.rsplit_once(" returning ").or_else(|| message.rsplit_once(" but got "))?.1;
-        return of(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim())), "42804");
-    }
-    if let Some(field) = between(message, "Field ", " not found in struct") {
-        let error = Error::new(ErrorKind::UnknownName, format!("no field \"{field}\" in the structure"));
-        return Some(error.with_sqlstate("42703").about(field));
-    }
-    if message.contains("Too many columns! The subquery should only return one column") {
-        return of("the subquery stands for one value and has more than one column".into(), "42601");
-    }
-    if let Some(place) = between(message, "Order by column out of bounds, specified: ", ",") {
-        return of(format!("ORDER BY position {place} is not in the SELECT list"), "42P10");
-    }
-    if let Some(place) = between(message, "Cannot find column with position ", " in SELECT clause") {
-        return of(format!("GROUP BY position {place} is not in the SELECT list"), "42P10");
-    }
-    if let Some(name) = between(message, "variable [\"", "\"") {
-        return of(format!("no variable \"{name}\"; parameters are written ?, $1 or $name"), "42704");
-    }
-    None
+fn no_condition(parts: &[&str]) -> Option<Sentence> {
+    let shown = parts.first()?;
+    let shown = shown.rsplit_once(" returning ").map_or(*shown, |(_, shown)| shown);
+    Some(Sentence::new(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim()))))
+}
+
+fn no_field(parts: &[&str]) -> Option<Sentence> {
+    let [field] = parts else { return None };
+    Some(Sentence::new(format!("no field \"{field}\" in the structure")).about(field))
+}
+
+fn no_place_of_order(parts: &[&str]) -> Option<Sentence> {
+    let [place] = parts else { return None };
+    Some(Sentence::new(format!("ORDER BY position {place} is not in the SELECT list")))
+}
+
+fn no_place_of_group(parts: &[&str]) -> Option<Sentence> {
+    let [place] = parts else { return None };
+    Some(Sentence::new(format!("GROUP BY position {place} is not in the SELECT list")))
+}
+
+fn no_variable(parts: &[&str]) -> Option<Sentence> {
+    let [name] = parts else { return None };
+    Some(Sentence::new(format!("no variable \"{name}\"; parameters are written ?, $1 or $name")))
+}
+
+fn few_aliases(parts: &[&str]) -> Option<Sentence> {
+    let [columns, names] = parts else { return None };
+    let (columns, names) = (counted(columns.parse().ok()?, "column"), counted(names.parse().ok()?, "name"));
+    Some(Sentence::new(format!("an alias gives {names} to a table of {columns}")))
+}
+
+fn uneven_values(parts: &[&str]) -> Option<Sentence> {
+    let [given, row, expected] = parts else { return None };
+    let (given, expected) =
+        (counted(given.parse().ok()?, "value"), counted(expected.parse().ok()?, "column"));
+    let row = row.parse::<usize>().ok()? + 1;
+    Some(Sentence::new(format!("row {row} of VALUES has {given} for {expected}")))
+}
+
+fn no_group(parts: &[&str]) -> Option<Sentence> {
+    let column = unmarked_text(parts.first()?);
+    let name = column.rsplit('.').next().unwrap_or(&column);
+    let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
+    Some(Sentence::new(message).about(name))
 }
 
 /// Returns the error of a statement that the planner refuses.
 pub fn plan_error(message: &str) -> Error {
-    let known = [function_error, operator_error, of_other_types, shape_error];
-    if let Some(error) = known.into_iter().find_map(|known: fn(&str) -> Option<Error>| known(message)) {
-        return error;
-    }
-    if message.contains(IN_WHERE) {
-        let message =
-            "aggregates are not allowed in WHERE; write HAVING, or compute them in a subquery in FROM";
-        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803");
-    }
-    if message.contains(OF_ALIASES)
-        && let Some(columns) = between(message, "contains ", " columns").and_then(|count| count.parse().ok())
-        && let Some(names) = between(message, "but only ", " names").and_then(|count| count.parse().ok())
-    {
-        let (columns, names) = (counted(columns, "column"), counted(names, "name"));
-        let message = format!("an alias gives {names} to a table of {columns}");
-        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42P10");
-    }
-    if let Some(rest) = message.strip_prefix("Inconsistent data length across values list: got ")
-        && let Some((given, rest)) = rest.split_once(" values in row ")
-        && let Some((row, expected)) = rest.split_once(" but expected ")
-        && let (Ok(given), Ok(row), Ok(expected)) = (given.parse(), row.parse::<usize>(), expected.parse())
-    {
-        let (given, expected) = (counted(given, "value"), counted(expected, "column"));
-        let message = format!("row {} of VALUES has {given} for {expected}", row + 1);
-        return Error::new(ErrorKind::Syntax, message);
-    }
-    let unknown = ["not found", "No table named", "does not exist"];
-    let kind = if unknown.iter().any(|words| message.contains(words)) {
-        ErrorKind::UnknownName
-    } else {
-        ErrorKind::Syntax
-    };
-    if says_of_groups(message)
-        && let Some(column) = between(message, "column \"", "\"")
-    {
-        let column = unmarked_text(column);
-        let name = column.rsplit('.').next().unwrap_or(&column);
-        let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
-        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803").about(name);
-    }
-    const OF_TYPES: [&str; 3] = ["Cannot coerce", "Failed to coerce", "have incompatible types"];
-    match OF_TYPES.iter().any(|words| message.contains(words)) {
-        true => Error::new(kind, plain(message)).with_sqlstate("42804"),
-        false => Error::new(kind, plain(message)),
-    }
+    read(PLAN, message).unwrap_or_else(|| Error::new(ErrorKind::Syntax, plain(message)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::from_datafusion;
+    use crate::saying::{Telling, parts};
     use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringArray};
     use arrow::compute::kernels::numeric::add;
     use arrow::compute::{CastOptions, cast_with_options, regexp_is_match_scalar};
@@ -647,6 +713,44 @@ mod tests {
         let told = refused("SELECT 1 + )");
         let mark = Mark { word: Some(")".into()), line_and_column: Some((1, 12)) };
         assert_eq!(told.mark(), Some(&mark), "{told}");
+    }
+
+    /// A row that takes every message of one behind it would leave nothing to that.
+    #[test]
+    fn no_row_of_a_table_hides_another() {
+        for table in [PLAN, INTERNAL, EXECUTION, NOT_IMPLEMENTED, CASTS] {
+            for (place, row) in table.iter().enumerate() {
+                let message = row.said.trim_start_matches('^').replace("{}", "1");
+                assert!(parts(&message, row.said).is_some(), "{message}");
+                for before in &table[..place] {
+                    let may_leave_it = matches!(before.told, Telling::Made(_));
+                    assert!(
+                        may_leave_it || parts(&message, before.said).is_none(),
+                        "{message}: {}",
+                        before.said
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_function_that_is_not_there_is_told_before_its_arguments() {
+        let told = plan_error(
+            "Function 'sum' requires a number. No function matches the given name and argument types 'sum(Utf8)'. \
+             You might need to add explicit type casts.\n\tCandidate functions:\n\tsum(Float64)",
+        );
+        assert_eq!(told.message(), "no function sum(VARCHAR); there are sum(DOUBLE)");
+        let told = plan_error("Function 'sum' requires a number, but received Utf8 (DataType: Utf8)");
+        assert_eq!((told.message(), told.sqlstate()), ("no function sum() takes VARCHAR", "42883"));
+        let told = plan_error("Invalid function 'lag'.\nDid you mean 'log'?");
+        assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::Syntax, "42809"));
+        let told = plan_error("Invalid function 'lug'.\nDid you mean 'log'?");
+        assert_eq!(told.message(), "no function \"lug\"; did you mean \"log\"?");
+        let told = plan_error("Source table contains 2 columns but only 1 names given as column alias");
+        assert_eq!(told.message(), "an alias gives 1 name to a table of 2 columns");
+        let told = plan_error("a thing does not exist");
+        assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::UnknownName, "42P01"));
     }
 
     #[test]

@@ -6,13 +6,13 @@
 //! before they are complete. The constants of a join's right side are forgotten instead: an order that
 //! went below the join is not found above it any more.
 
+use crate::node_rule::node_rule;
 use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -29,41 +29,34 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Constants;
 
-impl PhysicalOptimizerRule for Constants {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-                let has_sets = !aggregate.group_expr().is_single();
-                let is_claimed = has_sets && !plan.equivalence_properties().eq_group().is_empty();
-                return Ok(match is_claimed {
-                    // What is equal below is not where a set leaves out one of both.
-                    true => Transformed::yes(Arc::new(UnclaimedExec::over(plan, false)) as _),
-                    false => Transformed::no(plan),
-                });
-            }
-            if !adds_nulls_on_the_left(&plan) {
-                return Ok(Transformed::no(plan));
-            }
-            let mut inputs: Vec<_> = plan.children().into_iter().cloned().collect();
-            match inputs.first_mut() {
-                Some(left) if !left.equivalence_properties().constants().is_empty() => {
-                    *left = Arc::new(UnclaimedExec::over(left.clone(), true));
-                }
-                _ => return Ok(Transformed::no(plan)),
-            }
-            let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            plan.replace_children(inputs, changed).map(Transformed::yes)
-        })
-        .data()
-    }
+node_rule!(Constants: "Constants", without_constants);
 
-    fn name(&self) -> &'static str {
-        "Constants"
+/// Hides constants of an operator where NULLs come to them.
+fn without_constants(
+    plan: Arc<dyn ExecutionPlan>,
+    _: &ConfigOptions,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let has_sets = !aggregate.group_expr().is_single();
+        let is_claimed = has_sets && !plan.equivalence_properties().eq_group().is_empty();
+        return Ok(match is_claimed {
+            // What is equal below is not where a set leaves out one of both.
+            true => Transformed::yes(Arc::new(UnclaimedExec::over(plan, false)) as _),
+            false => Transformed::no(plan),
+        });
     }
-
-    fn schema_check(&self) -> bool {
-        true
+    if !adds_nulls_on_the_left(&plan) {
+        return Ok(Transformed::no(plan));
     }
+    let mut inputs: Vec<_> = plan.children().into_iter().cloned().collect();
+    match inputs.first_mut() {
+        Some(left) if !left.equivalence_properties().constants().is_empty() => {
+            *left = Arc::new(UnclaimedExec::over(left.clone(), true));
+        }
+        _ => return Ok(Transformed::no(plan)),
+    }
+    let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    plan.replace_children(inputs, changed).map(Transformed::yes)
 }
 
 fn adds_nulls_on_the_left(plan: &Arc<dyn ExecutionPlan>) -> bool {
@@ -132,42 +125,33 @@ impl ExecutionPlan for UnclaimedExec {
 #[derive(Debug)]
 pub struct Orders;
 
-impl PhysicalOptimizerRule for Orders {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let mut changed = false;
-            let mut inputs = Vec::with_capacity(plan.children().len());
-            for (input, order) in plan.children().into_iter().zip(plan.required_input_ordering()) {
-                let lacking = match order.map(|order| order.into_single()) {
-                    Some(order)
-                        if !input.equivalence_properties().ordering_satisfy_requirement(order.clone())? =>
-                    {
-                        LexOrdering::new(order.into_iter().map(Into::into))
-                    }
-                    _ => None,
-                };
-                changed |= lacking.is_some();
-                inputs.push(match lacking {
-                    Some(order) => sorted(input, order),
-                    None => input.clone(),
-                });
-            }
-            if !changed {
-                return Ok(Transformed::no(plan));
-            }
-            let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            plan.replace_children(inputs, changed).map(Transformed::yes)
-        })
-        .data()
-    }
+node_rule!(Orders: "Orders", with_orders);
 
-    fn name(&self) -> &'static str {
-        "Orders"
+/// Sorts the inputs of an operator that do not tell the order that it needs.
+fn with_orders(
+    plan: Arc<dyn ExecutionPlan>,
+    _: &ConfigOptions,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let mut changed = false;
+    let mut inputs = Vec::with_capacity(plan.children().len());
+    for (input, order) in plan.children().into_iter().zip(plan.required_input_ordering()) {
+        let lacking = match order.map(|order| order.into_single()) {
+            Some(order) if !input.equivalence_properties().ordering_satisfy_requirement(order.clone())? => {
+                LexOrdering::new(order.into_iter().map(Into::into))
+            }
+            _ => None,
+        };
+        changed |= lacking.is_some();
+        inputs.push(match lacking {
+            Some(order) => sorted(input, order),
+            None => input.clone(),
+        });
     }
-
-    fn schema_check(&self) -> bool {
-        true
+    if !changed {
+        return Ok(Transformed::no(plan));
     }
+    let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    plan.replace_children(inputs, changed).map(Transformed::yes)
 }
 
 fn sorted(input: &Arc<dyn ExecutionPlan>, order: LexOrdering) -> Arc<dyn ExecutionPlan> {

@@ -2,14 +2,14 @@
 //! pairs before it returns, for as long as none of them passes: for hours, if both sides are large. An
 //! interrupted task is dropped only when it returns.
 
+use crate::node_rule::node_rule;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{FieldRef, Schema};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
@@ -25,24 +25,17 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct JoinFilters;
 
-impl PhysicalOptimizerRule for JoinFilters {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            Ok(match with_checked_filter(&plan)? {
-                Some(checked) => Transformed::yes(checked),
-                None => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
+node_rule!(JoinFilters: "JoinFilters", with_checks);
 
-    fn name(&self) -> &'static str {
-        "JoinFilters"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Has the filter of a join check that its statement may continue.
+fn with_checks(
+    plan: Arc<dyn ExecutionPlan>,
+    _: &ConfigOptions,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    Ok(match with_checked_filter(&plan)? {
+        Some(checked) => Transformed::yes(checked),
+        None => Transformed::no(plan),
+    })
 }
 
 /// Returns a join with its filter checked; `None` for other operators, and joins without a filter.

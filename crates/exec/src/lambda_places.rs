@@ -2,12 +2,12 @@
 //! give an expression the columns of another input, of which there may be more, and leave the numbers of
 //! variables as they are: those would be numbers of columns.
 
+use crate::node_rule::node_rule;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::LambdaVariable;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -21,21 +21,9 @@ const BEHIND_ALL: usize = 1 << 20;
 #[derive(Debug)]
 pub struct LambdaPlaces;
 
-impl PhysicalOptimizerRule for LambdaPlaces {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(in_place).data()
-    }
+node_rule!(LambdaPlaces: "LambdaPlaces", in_place);
 
-    fn name(&self) -> &'static str {
-        "LambdaPlaces"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
-}
-
-fn in_place(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+fn in_place(plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
     if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
         let mut is_moved = false;
         let mut items = Vec::with_capacity(projection.expr().len());

@@ -11,6 +11,7 @@ pub mod join_filter;
 mod lambda_places;
 pub mod memory;
 pub mod new_rows;
+mod node_rule;
 pub mod one_nan;
 pub mod optimizer;
 pub mod passing;

@@ -2,16 +2,16 @@
 //! numbers of their groups, which do not rise where hashes collide, and loses some; and it takes
 //! values for different that are equal, as 30 days and 1 month.
 
+use crate::node_rule::node_rule;
 use crate::passing::{Passing, passing};
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -25,33 +25,24 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct NewRows;
 
-impl PhysicalOptimizerRule for NewRows {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let Some(query) = plan.downcast_ref::<RecursiveQueryExec>().filter(|query| query.is_distinct())
-            else {
-                return Ok(Transformed::no(plan));
-            };
-            let seen: Arc<Mutex<Seen>> = Arc::default();
-            let new_of = |part: &Arc<dyn ExecutionPlan>, is_first: bool| {
-                passing(part, New { seen: seen.clone(), is_first })
-            };
-            let first = new_of(query.static_term(), true);
-            let further = new_of(query.recursive_term(), false);
-            let name = query.name().to_string();
-            let query = RecursiveQueryExec::try_new(name, plan.schema(), first, further, false)?;
-            Ok(Transformed::yes(Arc::new(query)))
-        })
-        .data()
-    }
+node_rule!(NewRows: "NewRows", with_new_rows);
 
-    fn name(&self) -> &'static str {
-        "NewRows"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Puts what passes on new rows over the parts of a recursive query.
+fn with_new_rows(
+    plan: Arc<dyn ExecutionPlan>,
+    _: &ConfigOptions,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let Some(query) = plan.downcast_ref::<RecursiveQueryExec>().filter(|query| query.is_distinct()) else {
+        return Ok(Transformed::no(plan));
+    };
+    let seen: Arc<Mutex<Seen>> = Arc::default();
+    let new_of =
+        |part: &Arc<dyn ExecutionPlan>, is_first: bool| passing(part, New { seen: seen.clone(), is_first });
+    let first = new_of(query.static_term(), true);
+    let further = new_of(query.recursive_term(), false);
+    let name = query.name().to_string();
+    let query = RecursiveQueryExec::try_new(name, plan.schema(), first, further, false)?;
+    Ok(Transformed::yes(Arc::new(query)))
 }
 
 /// The rows that a recursive query has given so far.

@@ -1,13 +1,13 @@
 //! There is one NaN. Files and data frames may have others, with a sign, which operators would tell
 //! apart: such rows are changed where they come in.
 
+use crate::node_rule::node_rule;
 use crate::passing::{Passing, passing};
 use crate::scan::ScanExec;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
@@ -19,25 +19,18 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct OneNan;
 
-impl PhysicalOptimizerRule for OneNan {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let is_foreign = plan.children().is_empty() && !plan.is::<ScanExec>();
-            Ok(match is_foreign && has_floats(&plan.schema()) {
-                true => Transformed::yes(passing(&plan, Changes)),
-                false => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
+node_rule!(OneNan: "OneNan", over_foreign);
 
-    fn name(&self) -> &'static str {
-        "OneNan"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Puts an operator that changes NaNs over one that reads them from elsewhere.
+fn over_foreign(
+    plan: Arc<dyn ExecutionPlan>,
+    _: &ConfigOptions,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let is_foreign = plan.children().is_empty() && !plan.is::<ScanExec>();
+    Ok(match is_foreign && has_floats(&plan.schema()) {
+        true => Transformed::yes(passing(&plan, Changes)),
+        false => Transformed::no(plan),
+    })
 }
 
 #[derive(Clone, Debug)]

@@ -7,6 +7,7 @@
 //! Below each of them is a `PiecesExec`. It passes on small pieces, or reserves memory for what is
 //! kept, or refuses rows that are too wide, so that the operator stays within its limit.
 
+use crate::node_rule::node_rule;
 use crate::passing::{Passing, passing, passing_below};
 use crate::yielding::watched;
 use arrow::array::{
@@ -16,14 +17,13 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{ColumnarValue, Volatility};
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
@@ -81,29 +81,18 @@ fn bytes_of_constant(expression: &Arc<dyn PhysicalExpr>) -> u64 {
 #[derive(Debug)]
 pub struct InPieces;
 
-impl PhysicalOptimizerRule for InPieces {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let batch_rows = config.execution.batch_size.get();
-        plan.transform_up(|plan| {
-            let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
-            let is_join = matches!(how, How::Joined { .. });
-            let plan = passing_below(&plan, &how)?;
-            Ok(Transformed::yes(if is_join { passing(&plan, FewRows) } else { plan }))
-        })
-        .data()
-    }
+node_rule!(InPieces: "InPieces", in_pieces);
 
-    fn name(&self) -> &'static str {
-        "InPieces"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Puts a `PiecesExec` below an operator that needs it.
+fn in_pieces(
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let batch_rows = config.execution.batch_size.get();
+    let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
+    let is_join = matches!(how, How::Joined { .. });
+    let plan = passing_below(&plan, &how)?;
+    Ok(Transformed::yes(if is_join { passing(&plan, FewRows) } else { plan }))
 }
 
 /// The treatment of an operator's input.

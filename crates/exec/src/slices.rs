@@ -1,18 +1,18 @@
 //! Computes projections for fewer rows at once where their results are long: batches are counted in
 //! rows, and a few thousand rows of long texts are more than an array can have.
 
+use crate::node_rule::node_rule;
 use crate::yielding::watched;
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_datafusion_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{
@@ -32,25 +32,15 @@ const BYTES_AT_ONCE: u64 = 16 << 20;
 #[derive(Debug)]
 pub struct Slices;
 
-impl PhysicalOptimizerRule for Slices {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            let items = plan.downcast_ref::<ProjectionExec>().map(ProjectionExec::expr).unwrap_or_default();
-            Ok(match items.iter().any(|item| may_be_large(&item.expr)) {
-                true => Transformed::yes(Arc::new(SlicedExec::over(plan)) as Arc<dyn ExecutionPlan>),
-                false => Transformed::no(plan),
-            })
-        })
-        .data()
-    }
+node_rule!(Slices: "Slices", sliced);
 
-    fn name(&self) -> &'static str {
-        "Slices"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Puts a [`SlicedExec`] in the place of a projection whose results may be large.
+fn sliced(plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let items = plan.downcast_ref::<ProjectionExec>().map(ProjectionExec::expr).unwrap_or_default();
+    Ok(match items.iter().any(|item| may_be_large(&item.expr)) {
+        true => Transformed::yes(Arc::new(SlicedExec::over(plan)) as Arc<dyn ExecutionPlan>),
+        false => Transformed::no(plan),
+    })
 }
 
 /// A projection that is computed for all rows of a batch, or for as few as are not too much.

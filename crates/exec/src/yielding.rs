@@ -1,14 +1,14 @@
 //! Plans that yield their thread. A join may compute for hours between two rows of its scans, and
 //! only a scan yields by itself. An interrupted task is dropped only when it yields.
 
+use crate::node_rule::node_rule;
 use crate::passing::{Passing, passing, passing_below};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -28,28 +28,18 @@ const FIRST_PIECE: usize = 64;
 #[derive(Debug)]
 pub struct Yielding;
 
-impl PhysicalOptimizerRule for Yielding {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|plan| {
-            // A row of the scans may become millions of a hash join's, and billions of one above that.
-            if plan.is::<CrossJoinExec>() || plan.is::<HashJoinExec>() || plan.is::<SortMergeJoinExec>() {
-                return Ok(Transformed::yes(passing(&plan, Yields::Behind)));
-            }
-            if !plan.is::<NestedLoopJoinExec>() {
-                return Ok(Transformed::no(plan));
-            }
-            Ok(Transformed::yes(passing(&passing_below(&plan, &Yields::InPieces)?, Yields::Behind)))
-        })
-        .data()
-    }
+node_rule!(Yielding: "Yielding", yielding);
 
-    fn name(&self) -> &'static str {
-        "Yielding"
+/// Puts a `YieldExec` over a join, and over what a nested loop reads.
+fn yielding(plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    // A row of the scans may become millions of a hash join's, and billions of one above that.
+    if plan.is::<CrossJoinExec>() || plan.is::<HashJoinExec>() || plan.is::<SortMergeJoinExec>() {
+        return Ok(Transformed::yes(passing(&plan, Yields::Behind)));
     }
-
-    fn schema_check(&self) -> bool {
-        true
+    if !plan.is::<NestedLoopJoinExec>() {
+        return Ok(Transformed::no(plan));
     }
+    Ok(Transformed::yes(passing(&passing_below(&plan, &Yields::InPieces)?, Yields::Behind)))
 }
 
 /// Lets go of the thread now and then.

@@ -3,9 +3,8 @@
 //! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
 //! also for elements and fields.
 
-use crate::cast_target::{CastTarget, Parameters};
+use crate::cast_target::{CastTarget, as_cast, portable_cast};
 use crate::json::text::{array_elements, normalised};
-use crate::portable::{Decoder, Functions, Portable};
 use crate::structures::{is_row, places};
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
@@ -27,8 +26,8 @@ use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Values, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Values, Volatility,
 };
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::interval_text;
@@ -890,21 +889,7 @@ impl SqlCast {
     }
 }
 
-impl Portable for SqlCast {
-    type Function = ScalarUDF;
-
-    const TAG: &'static str = "cast";
-
-    type Parameters = Parameters;
-
-    fn parameters(&self, _: &Functions) -> Result<Parameters> {
-        self.to.parameters()
-    }
-
-    fn from_parameters(parameters: Parameters, _: &Decoder<'_>) -> Result<Self> {
-        Ok(Self::new(CastTarget::from_parameters(parameters)?))
-    }
-}
+portable_cast!(SqlCast: "cast");
 
 impl ScalarUDFImpl for SqlCast {
     fn name(&self) -> &str {
@@ -918,17 +903,7 @@ impl ScalarUDFImpl for SqlCast {
         }
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.to.data_type().clone())
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(self.to.return_field(self.name(), &args))
-    }
+    as_cast!();
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let (to, safe) = (self.to.field(), self.to.is_safe());

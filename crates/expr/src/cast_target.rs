@@ -55,3 +55,56 @@ impl CastTarget {
 
 /// A target as it is sent to other nodes.
 pub(crate) type Parameters = (PortableField, bool);
+
+/// Says how a function that is a cast `to` a target, and of which that is all there is to tell, is sent to
+/// other nodes.
+macro_rules! portable_cast {
+    ($function:ty: $tag:literal) => {
+        impl crate::portable::Portable for $function {
+            type Function = datafusion::logical_expr::ScalarUDF;
+
+            const TAG: &'static str = $tag;
+
+            type Parameters = crate::cast_target::Parameters;
+
+            fn parameters(
+                &self,
+                _: &crate::portable::Functions,
+            ) -> datafusion::error::Result<crate::cast_target::Parameters> {
+                self.to.parameters()
+            }
+
+            fn from_parameters(
+                parameters: crate::cast_target::Parameters,
+                _: &crate::portable::Decoder<'_>,
+            ) -> datafusion::error::Result<Self> {
+                Ok(Self::new(crate::cast_target::CastTarget::from_parameters(parameters)?))
+            }
+        }
+    };
+}
+
+/// The methods of `ScalarUDFImpl` that are the same of each function that casts `to` a target.
+macro_rules! as_cast {
+    () => {
+        fn signature(&self) -> &datafusion::logical_expr::Signature {
+            &self.signature
+        }
+
+        fn return_type(
+            &self,
+            _: &[arrow::datatypes::DataType],
+        ) -> datafusion::error::Result<arrow::datatypes::DataType> {
+            Ok(self.to.data_type().clone())
+        }
+
+        fn return_field_from_args(
+            &self,
+            args: datafusion::logical_expr::ReturnFieldArgs<'_>,
+        ) -> datafusion::error::Result<arrow::datatypes::FieldRef> {
+            Ok(self.to.return_field(self.name(), &args))
+        }
+    };
+}
+
+pub(crate) use {as_cast, portable_cast};

@@ -10,6 +10,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Cast, InSubquery, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projection, Subquery, Union};
 use std::sync::Arc;
 
@@ -104,10 +105,14 @@ fn in_subquery(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
         return Ok(false);
     }
     make_double(&mut of.expr, &types[0]);
-    let mut found = Expr::Column(column.clone());
+    let (mut found, input) = match plan.as_ref() {
+        // What it computes has no table: DataFusion would take its name, above it, for one more column.
+        LogicalPlan::Projection(projection) => (projection.expr[0].clone(), projection.input.clone()),
+        _ => (Expr::Column(column.clone()), plan.clone()),
+    };
+    let name = NamePreserver::new_for_projection().save(&found);
     make_double(&mut found, &types[1]);
-    let found = found.alias_qualified(column.relation.clone(), &column.name);
-    let found = LogicalPlan::Projection(Projection::try_new(vec![found], plan.clone())?);
+    let found = LogicalPlan::Projection(Projection::try_new(vec![name.restore(found)], input)?);
     of.subquery = Subquery { subquery: Arc::new(found), ..of.subquery.clone() };
     Ok(true)
 }

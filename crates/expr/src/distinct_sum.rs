@@ -1,6 +1,7 @@
 //! Sums of distinct values over frames that leave rows behind: a value counts for as long as one of
 //! its rows is in the frame.
 
+use crate::wrapped::over_frames;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{DECIMAL256_MAX_PRECISION, DataType, Decimal256Type, Float64Type, i256};
@@ -94,16 +95,14 @@ fn number(ordered: i64) -> f64 {
 }
 
 impl Accumulator for DistinctSum {
+    over_frames!();
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.change(values, true)
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.change(values, false)
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
@@ -127,13 +126,5 @@ impl Accumulator for DistinctSum {
 
     fn size(&self) -> usize {
         size_of_val(self) + (self.exact.len() + self.floats.len()) * 2 * size_of::<(i256, usize)>()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(internal_datafusion_err!("a frame is not made of parts"))
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(internal_datafusion_err!("a frame is not made of parts"))
     }
 }

@@ -6,16 +6,13 @@ use crate::wrapped::as_within;
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::arrow::compute::SortOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::window_state::WindowAggState;
-use datafusion::logical_expr::{
-    Expr, LimitEffect, PartitionEvaluator, ReversedUDWF, WindowUDF, WindowUDFImpl,
-};
+use datafusion::logical_expr::{Expr, LimitEffect, PartitionEvaluator, WindowUDF, WindowUDFImpl};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
 use hypostyle_error::external;
@@ -61,7 +58,7 @@ pub(crate) struct Signed {
 }
 
 impl WindowUDFImpl for Signed {
-    as_within!(name, aliases, signature, coerce_types);
+    as_within!(name, aliases, signature, coerce_types, sort_options, reverse_expr);
 
     fn expressions(&self, args: ExpressionArgs) -> Vec<Arc<dyn PhysicalExpr>> {
         self.inner.expressions(args)
@@ -74,19 +71,6 @@ impl WindowUDFImpl for Signed {
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
         let field = self.inner.field(args)?;
         Ok(Arc::new(field.as_ref().clone().with_data_type(DataType::Int64)))
-    }
-
-    fn sort_options(&self) -> Option<SortOptions> {
-        self.inner.sort_options()
-    }
-
-    fn reverse_expr(&self) -> ReversedUDWF {
-        match self.inner.reverse_expr() {
-            ReversedUDWF::Reversed(inner) => {
-                ReversedUDWF::Reversed(Arc::new(WindowUDF::from(Self { inner })))
-            }
-            other => other,
-        }
     }
 
     fn limit_effect(&self, args: &[Arc<dyn PhysicalExpr>]) -> LimitEffect {

@@ -5,12 +5,11 @@ use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt64Array, new_null_array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, FieldRef, Int64Type};
-use datafusion::common::arrow::compute::SortOptions;
 use datafusion::common::{ScalarValue, exec_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
-use datafusion::logical_expr::{LimitEffect, PartitionEvaluator, ReversedUDWF, WindowUDF, WindowUDFImpl};
+use datafusion::logical_expr::{LimitEffect, PartitionEvaluator, WindowUDF, WindowUDFImpl};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::prelude::SessionContext;
@@ -54,7 +53,7 @@ impl OfRows {
 }
 
 impl WindowUDFImpl for OfRows {
-    as_within!(name, aliases, signature, coerce_types);
+    as_within!(name, aliases, signature, coerce_types, sort_options, reverse_expr);
 
     fn expressions(&self, args: ExpressionArgs) -> Vec<Arc<dyn PhysicalExpr>> {
         match self.is_of_rows(args.input_exprs()) {
@@ -87,19 +86,6 @@ impl WindowUDFImpl for OfRows {
         match may_be_null && !field.is_nullable() {
             true => Ok(Arc::new(field.as_ref().clone().with_nullable(true))),
             false => Ok(field),
-        }
-    }
-
-    fn sort_options(&self) -> Option<SortOptions> {
-        self.inner.sort_options()
-    }
-
-    fn reverse_expr(&self) -> ReversedUDWF {
-        match self.inner.reverse_expr() {
-            ReversedUDWF::Reversed(inner) => {
-                ReversedUDWF::Reversed(Arc::new(WindowUDF::from(Self { inner })))
-            }
-            other => other,
         }
     }
 

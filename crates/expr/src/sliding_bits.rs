@@ -1,6 +1,7 @@
 //! `bit_and`, `bit_or` and `bit_xor` over sliding frames. DataFusion's `bit_xor` has a value even where only
 //! NULLs are left of a frame, and the others do not slide.
 
+use crate::wrapped::over_frames;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
@@ -71,6 +72,8 @@ impl CountedBits {
 }
 
 impl Accumulator for CountedBits {
+    over_frames!();
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         for bits in bits_of(values)? {
             self.rows += 1;
@@ -93,10 +96,6 @@ impl Accumulator for CountedBits {
         Ok(())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let wanted = if self.of_all { self.rows } else { 1 };
         let has = self.ones.iter().enumerate().filter(|(_, ones)| **ones >= wanted);
@@ -106,17 +105,11 @@ impl Accumulator for CountedBits {
     fn size(&self) -> usize {
         size_of_val(self)
     }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(internal_datafusion_err!("a frame is not made of parts"))
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(internal_datafusion_err!("a frame is not made of parts"))
-    }
 }
 
 impl Accumulator for ExclusiveOr {
+    over_frames!();
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (bits, rows) = Self::of(values)?;
         self.bits ^= bits;
@@ -131,23 +124,11 @@ impl Accumulator for ExclusiveOr {
         Ok(())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
     fn evaluate(&mut self) -> Result<ScalarValue> {
         integer(self.bits, self.rows, &self.gives)
     }
 
     fn size(&self) -> usize {
         size_of_val(self)
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(internal_datafusion_err!("a frame is not made of parts"))
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(internal_datafusion_err!("a frame is not made of parts"))
     }
 }

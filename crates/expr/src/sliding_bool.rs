@@ -1,8 +1,9 @@
 //! `bool_and` and `bool_or` over sliding frames, from which DataFusion cannot remove rows.
 
+use crate::wrapped::over_frames;
 use arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::Accumulator;
 
 /// The number of true and of false values in a frame; other values are NULL.
@@ -32,6 +33,8 @@ impl Truths {
 }
 
 impl Accumulator for Truths {
+    over_frames!();
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let (decisive, other) = self.counts(values);
         self.decisive_rows += decisive;
@@ -46,10 +49,6 @@ impl Accumulator for Truths {
         Ok(())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let value = match (self.decisive_rows, self.other_rows) {
             (0, 0) => None,
@@ -61,13 +60,5 @@ impl Accumulator for Truths {
 
     fn size(&self) -> usize {
         size_of_val(self)
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(DataFusionError::Internal("a frame is not made of parts".into()))
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(DataFusionError::Internal("a frame is not made of parts".into()))
     }
 }

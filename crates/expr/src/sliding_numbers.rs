@@ -6,11 +6,12 @@
 //! row is left out by looking at the next one. When the older part is used up, the newer one takes
 //! its place, which touches each row once.
 
+use crate::wrapped::over_frames;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::ScalarValue;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::Accumulator;
 use std::fmt::Debug;
 
@@ -77,6 +78,8 @@ fn numbers(values: &ArrayRef) -> Result<Float64Array> {
 }
 
 impl<P: Part> Accumulator for Sliding<P> {
+    over_frames!();
+
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let first = numbers(&values[0])?;
         let second = values.get(1).map(numbers).transpose()?;
@@ -95,10 +98,6 @@ impl<P: Part> Accumulator for Sliding<P> {
         Ok(())
     }
 
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
     fn evaluate(&mut self) -> Result<ScalarValue> {
         ScalarValue::Float64((self.result)(&self.frame.total())).cast_to(&self.gives)
     }
@@ -106,14 +105,6 @@ impl<P: Part> Accumulator for Sliding<P> {
     fn size(&self) -> usize {
         let rows = self.frame.older.capacity() + self.frame.newer.capacity();
         size_of_val(self) + rows * size_of::<P>()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Err(DataFusionError::Internal("a frame is not made of parts".into()))
-    }
-
-    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
-        Err(DataFusionError::Internal("a frame is not made of parts".into()))
     }
 }
 

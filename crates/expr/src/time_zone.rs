@@ -1,9 +1,8 @@
 //! AT TIME ZONE, as PostgreSQL's function `timezone`, and the session's time zone.
 
 use crate::cast::{cast as cast_as_sql, nested, only_value};
-use crate::cast_target::{CastTarget, Parameters};
+use crate::cast_target::{CastTarget, as_cast, portable_cast};
 use crate::impl_portable;
-use crate::portable::{Decoder, Functions, Portable};
 use crate::structures::places;
 use crate::walk::{has_expression, map_expressions, schema_below};
 use crate::zone_name;
@@ -27,8 +26,8 @@ use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
-    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
-    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
+    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use hypostyle_error::{external, from_datafusion};
@@ -382,21 +381,7 @@ impl CastWithin {
     }
 }
 
-impl Portable for CastWithin {
-    type Function = ScalarUDF;
-
-    const TAG: &'static str = "cast_in_zone";
-
-    type Parameters = Parameters;
-
-    fn parameters(&self, _: &Functions) -> Result<Parameters> {
-        self.to.parameters()
-    }
-
-    fn from_parameters(parameters: Parameters, _: &Decoder<'_>) -> Result<Self> {
-        Ok(Self::new(CastTarget::from_parameters(parameters)?))
-    }
-}
+portable_cast!(CastWithin: "cast_in_zone");
 
 impl ScalarUDFImpl for CastWithin {
     fn name(&self) -> &str {
@@ -410,17 +395,7 @@ impl ScalarUDFImpl for CastWithin {
         }
     }
 
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(self.to.data_type().clone())
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        Ok(self.to.return_field(self.name(), &args))
-    }
+    as_cast!();
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [ColumnarValue::Scalar(zone), values] = args.args.as_slice() else {

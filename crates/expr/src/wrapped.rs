@@ -1,4 +1,4 @@
-//! Common methods of functions that wrap another one, in a field `inner`.
+//! Common methods of functions that wrap another one, in a field `inner`, and of aggregates over frames.
 
 /// Makes two values of a type equal when a part of them is.
 macro_rules! equal_by {
@@ -69,6 +69,40 @@ macro_rules! as_within {
             self.inner.return_field_from_args(args)
         }
     };
+    (@ sort_options) => {
+        fn sort_options(&self) -> Option<datafusion::common::arrow::compute::SortOptions> {
+            self.inner.sort_options()
+        }
+    };
+    (@ reverse_expr) => {
+        fn reverse_expr(&self) -> datafusion::logical_expr::ReversedUDWF {
+            match self.inner.reverse_expr() {
+                datafusion::logical_expr::ReversedUDWF::Reversed(inner) => {
+                    let reversed = datafusion::logical_expr::WindowUDF::from(Self { inner });
+                    datafusion::logical_expr::ReversedUDWF::Reversed(std::sync::Arc::new(reversed))
+                }
+                other => other,
+            }
+        }
+    };
 }
 
-pub(crate) use {as_within, equal_by};
+/// The methods of an `Accumulator` that rows come to and leave again, for the frames of a window, and that
+/// has no parts.
+macro_rules! over_frames {
+    () => {
+        fn supports_retract_batch(&self) -> bool {
+            true
+        }
+
+        fn state(&mut self) -> datafusion::error::Result<Vec<datafusion::common::ScalarValue>> {
+            Err(datafusion::common::internal_datafusion_err!("a frame is not made of parts"))
+        }
+
+        fn merge_batch(&mut self, _: &[arrow::array::ArrayRef]) -> datafusion::error::Result<()> {
+            Err(datafusion::common::internal_datafusion_err!("a frame is not made of parts"))
+        }
+    };
+}
+
+pub(crate) use {as_within, equal_by, over_frames};

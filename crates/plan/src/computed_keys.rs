@@ -2,15 +2,19 @@
 //! abs(n) > 1`: a projection below makes columns of them. DataFusion derives the order of what is
 //! computed from that of its parts, and where it knows nothing of a part, which a function gives,
 //! it does not see that rows are sorted by the whole. So do correlated subqueries in ORDER BY and in
-//! windows, which DataFusion takes in a projection, and not there.
+//! windows, which DataFusion takes in a projection, and not there; and EXISTS and IN in windows, and all of
+//! these in DISTINCT ON and in the order within aggregates.
 
+use crate::subquery_shape::is_test;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{AggregateFunctionParams, WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, Sort, Window};
-use hypostyle_expr::walk::contains;
+use datafusion::logical_expr::{
+    Aggregate, Distinct, DistinctOn, Expr, LogicalPlan, Projection, Sort, SortExpr, Window,
+};
+use hypostyle_expr::walk::{any_node, contains, has_expression};
 use std::sync::Arc;
 
 /// A key, and the name of its column.
@@ -18,7 +22,7 @@ type Named = (Expr, String);
 
 /// Computes such keys below windows that follow each other, below an aggregate, and below a sort; `made` of
 /// them have been given names in the plan.
-pub fn below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+pub fn compute_below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Window(_) => below_windows(plan, made),
         LogicalPlan::Aggregate(aggregate) => below_aggregate(aggregate, made),
@@ -27,30 +31,123 @@ pub fn below(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalP
     }
 }
 
-fn below_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    let (mut windows, mut input) = (Vec::new(), &plan);
-    while let LogicalPlan::Window(window) = input {
-        windows.push(window);
-        input = window.input.as_ref();
-    }
-    let keys = named(windows.iter().flat_map(|window| &window.window_expr), input.schema(), made);
-    let subqueries = correlated(windows.iter().flat_map(|window| &window.window_expr), input.schema(), made)?;
-    let computed = [keys.as_slice(), subqueries.as_slice()].concat();
-    let Some(innermost) = windows.last().filter(|_| !computed.is_empty()) else {
-        return Ok(Transformed::no(plan));
+/// Returns the plan in which EXISTS and IN of windows, and subqueries of DISTINCT ON and of the order within
+/// aggregates, are computed below them.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn subqueries_below(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_one = |node: &LogicalPlan| match node {
+        LogicalPlan::Window(_) => has_expression(node, is_test),
+        LogicalPlan::Distinct(Distinct::On(_)) => has_expression(node, is_test_or_value),
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.aggr_expr.iter().flat_map(keys_of).any(|key| contains(key, is_test_or_value))
+        }
+        _ => false,
     };
+    if !any_node(&plan, is_one) {
+        return Ok(plan);
+    }
+    let mut made = 0;
+    let moved = plan.transform_down_with_subqueries(|node| {
+        let node = match node {
+            LogicalPlan::Distinct(Distinct::On(on)) => return below_distinct_on(on, &mut made),
+            LogicalPlan::Aggregate(aggregate) => return below_ordered(aggregate, &mut made),
+            other => other,
+        };
+        let windows = windows_of(&node);
+        let Some(innermost) = windows.last() else { return Ok(Transformed::no(node)) };
+        let calls = windows.iter().flat_map(|window| &window.window_expr);
+        let tests = subqueries(calls, innermost.input.schema(), &mut made, is_test)?;
+        let computed = over_columns(&node, &windows, &[], &tests)?;
+        Ok(computed.map_or_else(|| Transformed::no(node), Transformed::yes))
+    });
+    Ok(moved?.data)
+}
+
+fn below_ordered(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let keys = aggregate.aggr_expr.iter().flat_map(keys_of);
+    let found = subqueries(keys, aggregate.input.schema(), made, is_test_or_value)?;
+    if found.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+    }
+    let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
+    let preserver = NamePreserver::new_for_projection();
+    let calls = aggr_expr.into_iter().map(|call| {
+        let name = preserver.save(&call);
+        Ok(name.restore(without_subqueries(call, &found)?))
+    });
+    let calls = calls.collect::<Result<_>>()?;
+    let aggregate = Aggregate::try_new(Arc::new(with_keys(&input, &found)?), group_expr, calls)?;
+    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+}
+
+fn below_distinct_on(on: DistinctOn, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let order = on.sort_expr.iter().flatten().map(|key| &key.expr);
+    let exprs = on.on_expr.iter().chain(&on.select_expr).chain(order);
+    let found = subqueries(exprs, on.input.schema(), made, is_test_or_value)?;
+    if found.is_empty() {
+        return Ok(Transformed::no(LogicalPlan::Distinct(Distinct::On(on))));
+    }
+    let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = on;
+    let preserver = NamePreserver::new_for_projection();
+    let keys = on_expr.into_iter().map(|key| without_subqueries(key, &found)).collect::<Result<_>>()?;
+    let items = select_expr.into_iter().map(|item| {
+        let name = preserver.save(&item);
+        Ok(name.restore(without_subqueries(item, &found)?))
+    });
+    let items = items.collect::<Result<_>>()?;
+    let sorted = |SortExpr { expr, asc, nulls_first }: SortExpr| {
+        Ok(SortExpr { expr: without_subqueries(expr, &found)?, asc, nulls_first })
+    };
+    let order = sort_expr.map(|keys| keys.into_iter().map(sorted).collect::<Result<_>>()).transpose()?;
+    let on = DistinctOn::try_new(keys, items, order, Arc::new(with_keys(&input, &found)?))?;
+    Ok(Transformed::yes(LogicalPlan::Distinct(Distinct::On(on))))
+}
+
+/// Returns the windows that follow each other, from the outermost on.
+fn windows_of(mut plan: &LogicalPlan) -> Vec<&Window> {
+    let mut windows = Vec::new();
+    while let LogicalPlan::Window(window) = plan {
+        windows.push(window);
+        plan = window.input.as_ref();
+    }
+    windows
+}
+
+fn below_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    let windows = windows_of(&plan);
+    let Some(innermost) = windows.last() else { return Ok(Transformed::no(plan)) };
+    let schema = innermost.input.schema();
+    let keys = named(windows.iter().flat_map(|window| &window.window_expr), schema, made);
+    let calls = windows.iter().flat_map(|window| &window.window_expr);
+    let values = subqueries(calls, schema, made, is_correlated_value)?;
+    let computed = over_columns(&plan, &windows, &keys, &values)?;
+    Ok(computed.map_or_else(|| Transformed::no(plan), Transformed::yes))
+}
+
+/// Returns a plan whose outermost nodes are some windows, over columns for keys and for subqueries; `None`
+/// where there are neither.
+fn over_columns(
+    plan: &LogicalPlan,
+    windows: &[&Window],
+    keys: &[Named],
+    subqueries: &[Named],
+) -> Result<Option<LogicalPlan>> {
+    let computed = [keys, subqueries].concat();
+    let Some(innermost) = windows.last().filter(|_| !computed.is_empty()) else { return Ok(None) };
     let mut rows = with_keys(&innermost.input, &computed)?;
     for window in windows.iter().rev() {
         let exprs = window.window_expr.iter().map(|expr| -> Result<Expr> {
-            let expr = by_columns(expr, &keys)?;
+            let expr = by_columns(expr, keys)?;
             let name = NamePreserver::new_for_projection().save(&expr);
-            Ok(name.restore(without_subqueries(expr, &subqueries)?))
+            Ok(name.restore(without_subqueries(expr, subqueries)?))
         });
         let exprs = exprs.collect::<Result<_>>()?;
         rows = LogicalPlan::Window(Window::try_new(exprs, Arc::new(rows))?);
     }
-    let own = columns_of(&plan).collect();
-    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(own, Arc::new(rows))?)))
+    let own = columns_of(plan).collect();
+    Ok(Some(LogicalPlan::Projection(Projection::try_new(own, Arc::new(rows))?)))
 }
 
 fn below_aggregate(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
@@ -65,7 +162,8 @@ fn below_aggregate(aggregate: Aggregate, made: &mut usize) -> Result<Transformed
 }
 
 fn below_sort(mut sort: Sort, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
-    let subqueries = correlated(sort.expr.iter().map(|key| &key.expr), sort.input.schema(), made)?;
+    let keys = sort.expr.iter().map(|key| &key.expr);
+    let subqueries = subqueries(keys, sort.input.schema(), made, is_correlated_value)?;
     if subqueries.is_empty() {
         return Ok(Transformed::no(LogicalPlan::Sort(sort)));
     }
@@ -78,18 +176,25 @@ fn below_sort(mut sort: Sort, made: &mut usize) -> Result<Transformed<LogicalPla
     Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(own, sort)?)))
 }
 
-/// The correlated subqueries in some expressions, each once.
-fn correlated<'a>(
+fn is_correlated_value(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarSubquery(query) if !query.outer_ref_columns.is_empty())
+}
+
+fn is_test_or_value(expr: &Expr) -> bool {
+    is_test(expr) || is_correlated_value(expr)
+}
+
+/// The subqueries of a kind in some expressions, each once.
+fn subqueries<'a>(
     exprs: impl IntoIterator<Item = &'a Expr>,
     schema: &DFSchema,
     made: &mut usize,
+    is_one: fn(&Expr) -> bool,
 ) -> Result<Vec<Named>> {
     let mut found: Vec<Named> = Vec::new();
     for expr in exprs {
         expr.apply(|part| {
-            let is_correlated =
-                matches!(part, Expr::ScalarSubquery(query) if !query.outer_ref_columns.is_empty());
-            if is_correlated && found.iter().all(|(known, _)| known != part) {
+            if is_one(part) && found.iter().all(|(known, _)| known != part) {
                 found.push((part.clone(), unused("__subquery", std::slice::from_ref(schema), made)));
             }
             Ok(TreeNodeRecursion::Continue)

@@ -24,3 +24,4 @@ pub mod rules;
 pub mod subquery_shape;
 mod union_aggregates;
 pub mod unnest;
+pub mod unordered;

@@ -16,7 +16,7 @@ use hypostyle_expr::walk::{contains, unaliased};
 use std::sync::Arc;
 
 /// Leaves such keys out of the order within an aggregate.
-pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+pub fn shorten_aggregate_orders(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::AggregateFunction(mut aggregate) if has_repeated(&aggregate.params.order_by) => {
             leave_out(&mut aggregate.params.order_by);

@@ -54,7 +54,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     time_part::of_points,
     time_part::width_of_bins,
     comparison::similar,
-    repeated_keys::within,
+    repeated_keys::shorten_aggregate_orders,
     repeated_keys::constants_of_window,
 ];
 
@@ -199,7 +199,7 @@ impl AnalyzerRule for Nodes {
         let (mut keys, mut extremes) = (0, 0);
         let plan = plan.transform_down_with_subqueries(|plan| {
             check_wanted()?;
-            computed_keys::below(plan, &mut keys)
+            computed_keys::compute_below(plan, &mut keys)
         })?;
         let plan = plan.data.transform_up_with_subqueries(|plan| {
             value_keys::extremes_of_windows(plan, &mut extremes)?.transform_data(nan::made_of_rows)

@@ -1,17 +1,19 @@
 //! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they
 //! are planned.
 
-use crate::unnest::{is_dependent, is_lateral};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use crate::unnest::{has_distant_references, is_dependent, is_lateral};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema};
-use datafusion::logical_expr::expr::InSubquery;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, LogicalPlan, Operator, Projection, SkipType, Subquery,
-    SubqueryAlias,
+    Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection,
+    SkipType, Sort, Subquery, SubqueryAlias,
 };
-use hypostyle_expr::walk::{any_node, contains, has_expression};
+use hypostyle_expr::walk::{any_node, contains, has_expression, map_expressions};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Says whether DataFusion makes no join of a subquery of the plan, would panic on it, take other columns
 /// for those that it names, other rows for those that it counts, or false for what is not known.
@@ -23,14 +25,19 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
                 || mixes_rows(below_aggregate(subquery))
                 || may_give_rows(value)
                 || is_out_of_reach(subquery, false)
+                || has_distant_references(subquery)
         }
-        Expr::Exists(exists) => is_odd_test(&exists.subquery.subquery, true),
-        Expr::InSubquery(test) => is_odd_test(&test.subquery.subquery, false),
+        Expr::Exists(Exists { subquery: Subquery { subquery, .. }, .. }) => {
+            is_odd_test(subquery, true) || has_distant_references(subquery)
+        }
+        Expr::InSubquery(InSubquery { subquery: Subquery { subquery, .. }, .. }) => {
+            is_odd_test(subquery, false) || has_distant_references(subquery)
+        }
         _ => false,
     };
     any_node(plan, |node| {
         let loses = match node {
-            LogicalPlan::Filter(filter) => loses_unknown(filter),
+            LogicalPlan::Filter(filter) => loses_unknown(filter) || takes_columns_twice(filter),
             // A filter above may take over an IN.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_test),
             LogicalPlan::Aggregate(_) => {
@@ -59,31 +66,68 @@ fn may_give_rows(value: &Subquery) -> bool {
     {
         inner = input.as_ref();
     }
-    let is_aggregated = match inner {
-        LogicalPlan::Aggregate(_) => true,
-        LogicalPlan::Filter(filter) => matches!(filter.input.as_ref(), LogicalPlan::Aggregate(_)),
-        _ => false,
+    if let LogicalPlan::Filter(filter) = inner
+        && matches!(filter.input.as_ref(), LogicalPlan::Aggregate(_))
+    {
+        inner = filter.input.as_ref();
+    }
+    let gives_rows = match inner {
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.aggr_expr.is_empty() || groups_by_more_than_keys(aggregate, &value.subquery)
+        }
+        _ => value.subquery.max_rows().is_none_or(|rows| rows > 1),
     };
-    let is_correlated = !value.outer_ref_columns.is_empty();
-    is_correlated && !is_aggregated && value.subquery.max_rows().is_none_or(|rows| rows > 1)
+    gives_rows && !value.outer_ref_columns.is_empty()
+}
+
+/// Says whether what a subquery aggregates has groups by other columns than those that are compared with
+/// outer ones.
+fn groups_by_more_than_keys(aggregate: &Aggregate, subquery: &LogicalPlan) -> bool {
+    if aggregate.group_expr.is_empty() {
+        return false;
+    }
+    let mut keys: HashSet<Column> = HashSet::new();
+    let visited = subquery.apply_with_subqueries(|node| {
+        if let LogicalPlan::Filter(filter) = node {
+            let conditions = split_conjunction(&filter.predicate).into_iter();
+            for condition in conditions.filter(|condition| condition.contains_outer()) {
+                keys.extend(condition.column_refs().into_iter().cloned());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let mut columns = aggregate.group_expr.iter().flat_map(Expr::column_refs);
+    visited.is_err() || !columns.all(|column| keys.contains(column))
 }
 
 /// Says whether outer columns are where DataFusion takes none out of a subquery. It takes the conditions of
-/// filters that are not below a union, a limit (but for EXISTS), or aggregates, unless they say what a
-/// column is equal to.
+/// filters that are not below a join, a union, an order, a limit (but for EXISTS), or what is chosen or
+/// aggregated, unless they say what a column is equal to.
 fn is_out_of_reach(subquery: &LogicalPlan, is_exists: bool) -> bool {
     let is_here = match subquery {
         // What is LATERAL within it becomes a join before.
         LogicalPlan::Subquery(_) => return false,
         LogicalPlan::Filter(_) => false,
-        LogicalPlan::Union(_) => !subquery.all_out_ref_exprs().is_empty(),
-        LogicalPlan::Limit(_) => !is_exists && !subquery.all_out_ref_exprs().is_empty(),
+        LogicalPlan::Union(_) | LogicalPlan::Sort(_) | LogicalPlan::Extension(_) => depends(subquery),
+        LogicalPlan::Limit(_) => !is_exists && depends(subquery),
+        LogicalPlan::Distinct(Distinct::On(on)) => {
+            subquery.contains_outer_reference() || selects_by_more_than_keys(&on.input)
+        }
+        LogicalPlan::Join(join) => {
+            // What is LATERAL becomes a join before.
+            let depends = |side: &LogicalPlan| !matches!(side, LogicalPlan::Subquery(_)) && depends(side);
+            subquery.contains_outer_reference() || depends(&join.left) || depends(&join.right)
+        }
         LogicalPlan::Aggregate(aggregate) if !aggregate.aggr_expr.is_empty() => {
             subquery.contains_outer_reference() || selects_by_more_than_keys(&aggregate.input)
         }
         other => other.contains_outer_reference(),
     };
     is_here || subquery.inputs().into_iter().any(|input| is_out_of_reach(input, is_exists))
+}
+
+fn depends(plan: &LogicalPlan) -> bool {
+    !plan.all_out_ref_exprs().is_empty()
 }
 
 /// Says whether rows are selected by outer columns in other ways than by what a column is equal to.
@@ -132,7 +176,8 @@ fn below_aggregate(subquery: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-fn is_test(expr: &Expr) -> bool {
+/// Says whether an expression is an EXISTS or an IN.
+pub fn is_test(expr: &Expr) -> bool {
     matches!(expr, Expr::InSubquery(_) | Expr::Exists(_))
 }
 
@@ -178,6 +223,82 @@ pub fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
     let is_constant = !matches!(test.expr.as_ref(), Expr::Column(_));
     let makes_nulls = !has_nulls && test.expr.nullable(schema).unwrap_or(true);
     is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
+}
+
+/// Says whether DataFusion would take a column of an IN for two. Of one that is a part of a condition it
+/// looks for all columns that it compares among those of the subquery: by the name that the subquery has,
+/// and by names within what it gives, which are found there if they name no table.
+fn takes_columns_twice(filter: &Filter) -> bool {
+    let schema = filter.input.schema();
+    split_conjunction(&filter.predicate).into_iter().any(|condition| {
+        let is_part = !is_test(tested(condition).0);
+        is_part
+            && contains(condition, |expr| matches!(expr, Expr::InSubquery(test) if gives_twice(test, schema)))
+    })
+}
+
+/// The table of what an IN finds.
+const FOUND: &str = "__found";
+
+/// Returns the plan in which such columns are of a table, unless the subquery of the IN depends on rows
+/// around it.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn with_tables_found(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_one =
+        |node: &LogicalPlan| matches!(node, LogicalPlan::Filter(filter) if takes_columns_twice(filter));
+    if !any_node(&plan, is_one) {
+        return Ok(plan);
+    }
+    let named = plan.transform_up_with_subqueries(|node| {
+        let schema = match &node {
+            LogicalPlan::Filter(filter) if takes_columns_twice(filter) => filter.input.schema().clone(),
+            _ => return Ok(Transformed::no(node)),
+        };
+        map_expressions(node, |expr| match expr {
+            Expr::InSubquery(test)
+                if test.subquery.outer_ref_columns.is_empty() && gives_twice(&test, &schema) =>
+            {
+                let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } =
+                    test;
+                let table = SubqueryAlias::try_new(subquery, FOUND)?;
+                let subquery = Arc::new(LogicalPlan::SubqueryAlias(table));
+                let subquery = Subquery { subquery, outer_ref_columns, spans };
+                Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+    });
+    Ok(named?.data)
+}
+
+/// Says whether a column that the subquery of an IN gives would be found by two names.
+fn gives_twice(test: &InSubquery, schema: &DFSchema) -> bool {
+    let subquery = test.subquery.subquery.as_ref();
+    let Some((table, field)) = subquery.schema().iter().next() else { return false };
+    let is_cast = !test.expr.get_type(schema).is_ok_and(|sought| sought == *field.data_type());
+    let is_computed = matches!(subquery, LogicalPlan::Projection(_));
+    // It is cast in a projection above, unless it is one.
+    is_cast && !is_computed && table.is_none()
+        || gives_nameless(subquery, field.name(), !test.subquery.outer_ref_columns.is_empty())
+}
+
+/// Says whether what a subquery gives as a column is, or is computed of, one of the same name and of no
+/// table; or of any such, where others are added to what it gives.
+fn gives_nameless(subquery: &LogicalPlan, name: &str, is_correlated: bool) -> bool {
+    match subquery {
+        LogicalPlan::Projection(projection) => {
+            let columns = projection.expr.first().map(Expr::column_refs).unwrap_or_default();
+            columns
+                .into_iter()
+                .any(|column| column.relation.is_none() && (is_correlated || column.name == name))
+        }
+        LogicalPlan::Sort(Sort { input, .. }) | LogicalPlan::Limit(Limit { input, .. }) => {
+            gives_nameless(input, name, is_correlated)
+        }
+        other => other.schema().iter().next().is_some_and(|(table, _)| table.is_none()),
+    }
 }
 
 /// Says whether an IN may be neither true nor false.
@@ -226,17 +347,17 @@ fn has_namesakes(subquery: &LogicalPlan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_dependent_value, is_test, must_be_unnested};
+    use super::{is_dependent_value, is_test, must_be_unnested, with_tables_found};
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-    use datafusion::logical_expr::Expr;
+    use datafusion::execution::SessionState;
+    use datafusion::logical_expr::{Expr, LogicalPlan};
     use datafusion::prelude::SessionContext;
     use futures::executor::block_on;
     use hypostyle_expr::walk::{any_node, has_expression};
     use std::sync::Arc;
 
-    /// Returns whether subqueries of a statement are unnested here, and whether DataFusion refuses them or
-    /// leaves them in its plan.
-    fn is_ours_and_refused(sql: &str) -> (bool, bool) {
+    /// Returns the plan of a statement as DataFusion makes it, and what optimizes it.
+    fn planned(sql: &str) -> (SessionState, LogicalPlan) {
         let context = SessionContext::new();
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         for name in ["t", "u"] {
@@ -245,12 +366,32 @@ mod tests {
         }
         let state = context.state();
         let plan = block_on(state.create_logical_plan(sql)).unwrap();
+        (state, plan)
+    }
+
+    /// Returns whether subqueries of a statement are unnested here, and whether DataFusion refuses them or
+    /// leaves them in its plan.
+    fn is_ours_and_refused(sql: &str) -> (bool, bool) {
+        let (state, plan) = planned(sql);
         let is_left = |expr: &Expr| is_test(expr) || is_dependent_value(expr);
         let refused = match state.optimize(&plan) {
             Ok(optimized) => any_node(&optimized, |node| has_expression(node, is_left)),
             Err(_) => true,
         };
         (must_be_unnested(&plan), refused)
+    }
+
+    #[test]
+    fn what_an_in_finds_is_of_a_table() {
+        for found in ["max(b) FROM t", "a FROM t UNION SELECT b + 1 FROM t", "DISTINCT b AS c FROM t"] {
+            let sql = format!("SELECT a FROM t WHERE a IN (SELECT {found}) OR b = 2");
+            let (state, plan) = planned(&sql);
+            assert!(must_be_unnested(&plan), "{sql}");
+            let plan = with_tables_found(plan).unwrap();
+            assert!(!must_be_unnested(&plan), "{sql}");
+            let optimized = state.optimize(&plan).unwrap();
+            assert!(!any_node(&optimized, |node| has_expression(node, is_test)), "{sql}");
+        }
     }
 
     #[test]
@@ -263,6 +404,13 @@ mod tests {
             "SELECT a FROM t WHERE EXISTS (SELECT a FROM u WHERE u.a = t.a UNION ALL SELECT b FROM u WHERE u.b = t.b)",
             "SELECT a FROM t WHERE a IN (SELECT b FROM u WHERE u.a = t.a LIMIT 3)",
             "SELECT max((SELECT sum(u.b) FROM u WHERE u.a = t.a)) FROM t",
+            "SELECT a FROM t WHERE a IN (SELECT max(b) FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT a FROM t UNION SELECT b FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT DISTINCT b AS c FROM u) OR b = 2",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a ORDER BY u.b)",
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a GROUP BY u.b) FROM t",
+            "SELECT a, (SELECT u.b FROM u WHERE u.a = t.a GROUP BY u.b) FROM t",
+            "SELECT a FROM t WHERE a IN (SELECT DISTINCT ON (u.a) u.a FROM u WHERE u.b < t.b ORDER BY u.a)",
         ] {
             assert_eq!(is_ours_and_refused(sql), (true, true), "{sql}");
         }
@@ -272,9 +420,28 @@ mod tests {
             "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND u.b <> t.b)",
             "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b > t.b)",
             "SELECT a FROM t WHERE a IN (SELECT u.a FROM u)",
+            "SELECT a FROM t WHERE a IN (SELECT u.a FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT DISTINCT b FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT max(b) AS c FROM u) OR b = 2",
+            "SELECT a FROM t WHERE a IN (SELECT b AS c FROM u LIMIT 3) OR b = 2",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b = u.b))",
             "SELECT a, (SELECT max(u.b) FROM u) FROM t",
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a GROUP BY u.a) FROM t",
         ] {
             assert_eq!(is_ours_and_refused(sql), (false, false), "{sql}");
+        }
+    }
+
+    /// Some of these are refused later only, when no table has such a column.
+    #[test]
+    fn subqueries_that_refer_to_rows_further_out_or_from_below_a_join_are_known() {
+        for sql in [
+            "SELECT a FROM t WHERE EXISTS (SELECT u.b FROM u WHERE u.a = t.a INTERSECT SELECT x.a + 1 FROM u AS x)",
+            "SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b = t.b))",
+            "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a AND EXISTS (SELECT 1 FROM u AS x WHERE x.b + t.b > u.b)) FROM t",
+            "SELECT a FROM t WHERE a IN (SELECT u.a FROM u WHERE u.b = (SELECT max(x.b) FROM u AS x WHERE x.a = t.a))",
+        ] {
+            assert!(must_be_unnested(&planned(sql).1), "{sql}");
         }
     }
 }

@@ -687,7 +687,8 @@ impl Unnesting<'_> {
         let (left, right) = (refers(&join.left), refers(&join.right));
         let preserved = match join.join_type {
             JoinType::Inner => None,
-            JoinType::Left => Some(true),
+            // INTERSECT and EXCEPT are joins of these kinds.
+            JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => Some(true),
             JoinType::Right => Some(false),
             other => return Err(unsupported(&format!("a {other} join"))),
         };
@@ -708,6 +709,24 @@ impl Unnesting<'_> {
         };
         let schemas = [left_plan.schema().clone(), right_plan.schema().clone()];
         let schemas: Vec<&DFSchema> = schemas.iter().map(|schema| schema.as_ref()).collect();
+        if join.null_equality == NullEquality::NullEqualsNull {
+            // What is the same of the domain is an equality of this kind, too.
+            let shared = left_domain.iter().zip(&right_domain).filter(|_| left && right);
+            let shared = shared.map(|(one, other)| [one, other].map(|column| Expr::Column(column.clone())));
+            let on = join.on.iter().cloned().chain(shared.map(|[one, other]| (one, other))).collect();
+            let filter = join.filter.clone().map(|filter| bind(filter, outer, &domain, &schemas));
+            let joined = Join::try_new(
+                Arc::new(left_plan),
+                Arc::new(right_plan),
+                on,
+                filter.transpose()?,
+                join.join_type,
+                join.join_constraint,
+                join.null_equality,
+                join.null_aware,
+            )?;
+            return Ok(Pushed { plan: ordered(LogicalPlan::Join(joined), &join.schema, &domain)?, domain });
+        }
         let mut conditions = Vec::new();
         for (one, other) in &join.on {
             conditions.push(one.clone().eq(other.clone()));
@@ -719,9 +738,6 @@ impl Unnesting<'_> {
             .collect::<Result<Vec<_>>>()?;
         if left && right {
             conditions.extend(left_domain.iter().zip(&right_domain).map(|(one, other)| same(one, other)));
-        }
-        if join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty() {
-            return Err(unsupported("a join in which NULLs are equal"));
         }
         let joined =
             LogicalPlanBuilder::from(left_plan).join_on(right_plan, join.join_type, conditions)?.build()?;
@@ -975,6 +991,21 @@ pub fn is_dependent(plan: &LogicalPlan) -> bool {
     let mut found = Vec::new();
     collect(plan, &|_| true, &[], &[], &mut found);
     !found.is_empty()
+}
+
+/// Says whether subqueries in the expressions of a subquery refer to columns from outside of it, and not of
+/// the rows right around them.
+pub fn has_distant_references(subquery: &LogicalPlan) -> bool {
+    let mut found = Vec::new();
+    let visited = subquery.apply(|node| {
+        let inputs = node.inputs();
+        let around: Vec<&DFSchema> = inputs.iter().map(|input| input.schema().as_ref()).collect();
+        node.apply_subqueries(|inner| {
+            collect(inner, &|_| true, &around, &[], &mut found);
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    visited.is_err() || !found.is_empty()
 }
 
 /// Returns the columns of a schema that what is LATERAL within the tables beside it refers to.

@@ -169,7 +169,7 @@ fn kept_secret(users: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// Says so when a file that lets in, or shows who is, can be read or written by everybody on this machine.
+/// Warns of a file of users or secrets that every user of this machine may read or write.
 pub(crate) fn warn_if_others_may(path: &Path, what: &str) {
     let Ok(metadata) = path.metadata() else { return };
     let mode = metadata.permissions().mode() & 0o777;

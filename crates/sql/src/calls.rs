@@ -3,6 +3,7 @@
 
 use crate::call::call;
 use crate::macros::expanded;
+use crate::text_value::text_of;
 use crate::{build, lists, number_pattern};
 use sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -202,16 +203,6 @@ pub fn leave_out_places(function: &mut Function) -> bool {
 fn plain(argument: &FunctionArg) -> Option<&Expr> {
     match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
-        _ => None,
-    }
-}
-
-fn text_of(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text),
-            _ => None,
-        },
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ pub struct InsertFunction {
 
 impl InsertFunction {
     /// Reads what a CREATE FUNCTION makes; `None` where it is another function.
-    pub fn of(function: &CreateFunction, extension: &Extension) -> Option<Self> {
+    pub fn read(function: &CreateFunction, extension: &Extension) -> Option<Self> {
         let arguments = function.args.iter().flatten();
         let given = arguments
             .map(|argument| argument.name.as_ref().filter(|_| argument.mode == Some(ArgMode::Out)).map(fold));

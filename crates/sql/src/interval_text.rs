@@ -152,7 +152,7 @@ impl Fields {
     }
 
     /// Returns an interval without what is below its fields.
-    pub fn within(self, interval: IntervalMonthDayNano) -> IntervalMonthDayNano {
+    pub fn truncate(self, interval: IntervalMonthDayNano) -> IntervalMonthDayNano {
         let IntervalMonthDayNano { mut months, mut days, mut nanoseconds } = interval;
         let cut = |nanoseconds: i64, unit: i64| nanoseconds / unit * unit;
         match self.last {
@@ -433,7 +433,7 @@ pub fn read_with(text: &str, unit: Option<&str>) -> Result<IntervalMonthDayNano>
 /// As [`read_with`].
 pub fn read_within(text: &str, fields: Fields) -> Result<IntervalMonthDayNano> {
     let unit = fields.last.map_or(Unit::Nanoseconds(1_000_000_000), Last::unit);
-    Ok(fields.within(read_unit(text, Some(unit), fields.from_minutes)?))
+    Ok(fields.truncate(read_unit(text, Some(unit), fields.from_minutes)?))
 }
 
 fn read_unit(text: &str, of_number: Option<Unit>, in_minutes: bool) -> Result<IntervalMonthDayNano> {

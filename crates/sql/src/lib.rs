@@ -78,6 +78,7 @@ pub mod statement;
 mod structure_values;
 mod table_as;
 pub mod text_list;
+mod text_value;
 mod time_literal;
 mod tokenized;
 pub mod twin_keys;

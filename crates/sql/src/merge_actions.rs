@@ -25,7 +25,7 @@ pub enum Action<'a> {
 }
 
 impl<'a> Action<'a> {
-    pub fn of(action: &'a MergeAction) -> Self {
+    pub fn new(action: &'a MergeAction) -> Self {
         match action {
             MergeAction::Delete { .. } => Self::Delete,
             MergeAction::Update(update) if update.assignments.is_empty() => Self::Nothing,
@@ -55,7 +55,7 @@ pub struct KnownActions {
 
 impl KnownActions {
     /// Returns the text of some tokens without actions that the parser does not know.
-    pub fn of(tokens: &[Token]) -> Self {
+    pub fn find(tokens: &[Token]) -> Self {
         let words: Vec<usize> =
             (0..tokens.len()).filter(|place| !matches!(tokens[*place], Token::Whitespace(_))).collect();
         let mut known = Self::default();
@@ -173,7 +173,7 @@ mod tests {
              when not matched by source then do nothing when not matched and a = 'ä' then do nothing \
              WHEN NOT MATCHED THEN INSERT DEFAULT VALUES",
         );
-        let read: Vec<_> = read.iter().map(Action::of).collect();
+        let read: Vec<_> = read.iter().map(Action::new).collect();
         let expected =
             [Action::Nothing, Action::Delete, Action::Nothing, Action::Nothing, Action::InsertDefaults];
         assert_eq!(read, expected);
@@ -186,7 +186,7 @@ mod tests {
              WHEN NOT MATCHED AND a THEN INSERT VALUES (__defaults) WHEN NOT MATCHED THEN INSERT VALUES (NULL)",
         );
         assert!(matches!(
-            read.iter().map(Action::of).collect::<Vec<_>>()[..],
+            read.iter().map(Action::new).collect::<Vec<_>>()[..],
             [Action::Update(_), Action::Update(_), Action::Insert(_), Action::Insert(_)]
         ));
     }
@@ -196,7 +196,7 @@ mod tests {
         for other in
             ["SELECT 'MERGE WHEN MATCHED THEN DO NOTHING'", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"]
         {
-            assert_eq!(KnownActions::of(&tokens_of(other)).text, other);
+            assert_eq!(KnownActions::find(&tokens_of(other)).text, other);
         }
     }
 }

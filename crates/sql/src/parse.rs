@@ -341,7 +341,7 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     check_size(sql)?;
     let sql = &*escapes::plain(sql)?;
     let sql = &*numbers::in_digits(sql)?;
-    let Tokenized { written: tokens, meant } = Tokenized::of(sql);
+    let Tokenized { written: tokens, meant } = Tokenized::read(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     refused::check_tokens(&tokens)?;
@@ -432,7 +432,7 @@ fn in_known_words<'a>(text: &Text<'a>) -> KnownWords<'a> {
         known.text = sql.into();
     }
     if text.has(&["MERGE"]) {
-        let mut merge = KnownActions::of(&tokens);
+        let mut merge = KnownActions::find(&tokens);
         known.text = std::mem::take(&mut merge.text).into();
         known.merge = Some(merge);
     }

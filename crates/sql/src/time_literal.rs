@@ -5,6 +5,7 @@
 use crate::call::call;
 use crate::interval_text::{Fields, Last, in_words, is_unit, read_with, read_within};
 use crate::replaced_tokens::{blank, replace};
+use crate::text_value::text_of;
 use crate::walk::taken;
 use arrow::datatypes::IntervalMonthDayNano;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -129,16 +130,6 @@ fn literal(interval: IntervalMonthDayNano) -> Interval {
         leading_precision: None,
         last_field: None,
         fractional_seconds_precision: None,
-    }
-}
-
-fn text_of(expr: &Expr) -> Option<&str> {
-    match expr {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => Some(text),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Tokenized {
 
 impl Tokenized {
     /// Reads a text in which no literal has escapes; one that is not even tokens has none.
-    pub fn of(sql: &str) -> Self {
+    pub fn read(sql: &str) -> Self {
         let dialect = Watched::of_tokens(&GenericDialect {});
         let tokens = Tokenizer::new(&dialect, sql).with_unescape(false).tokenize_with_location();
         let Ok(mut tokens) = tokens else { return Self::default() };
@@ -86,7 +86,7 @@ mod tests {
         ] {
             let dialect = Watched::of_tokens(&GenericDialect {});
             let read = Tokenizer::new(&dialect, sql).tokenize_with_location().unwrap();
-            let Tokenized { written, meant } = Tokenized::of(sql);
+            let Tokenized { written, meant } = Tokenized::read(sql);
             assert_eq!(meant.unwrap(), read, "{sql}");
             assert_eq!(written.iter().map(Token::to_string).collect::<String>(), sql);
         }
@@ -94,8 +94,8 @@ mod tests {
 
     #[test]
     fn what_the_parser_reads_in_another_way_is_read_anew() {
-        assert!(Tokenized::of("SELECT X'0\\0'").meant.is_none());
-        let none = Tokenized::of("SELECT 'without an end");
+        assert!(Tokenized::read("SELECT X'0\\0'").meant.is_none());
+        let none = Tokenized::read("SELECT 'without an end");
         assert!(none.written.is_empty() && none.meant.is_none());
     }
 }

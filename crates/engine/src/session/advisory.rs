@@ -33,7 +33,7 @@ const SIGN: &str = "advisory_";
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A database, and the number or the two of them that a lock is.
-type Key = (String, Vec<i64>);
+type LockName = (String, Vec<i64>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Hold {
@@ -44,10 +44,10 @@ struct Hold {
 
 /// All that are held in an engine.
 #[derive(Debug, Default)]
-pub(crate) struct Locks(Mutex<HashMap<Key, Vec<Hold>>>);
+pub(crate) struct Locks(Mutex<HashMap<LockName, Vec<Hold>>>);
 
 impl Locks {
-    fn take(&self, key: Key, hold: Hold) -> bool {
+    fn take(&self, key: LockName, hold: Hold) -> bool {
         let mut locks = self.0.lock();
         let holds = locks.entry(key).or_default();
         let others = holds.iter().filter(|other| other.session != hold.session);
@@ -59,7 +59,7 @@ impl Locks {
     }
 
     /// Gives a lock back that a session holds beyond its transaction; false when it does not.
-    fn give_back(&self, key: &Key, session: u64, shared: bool) -> bool {
+    fn give_back(&self, key: &LockName, session: u64, shared: bool) -> bool {
         let mut locks = self.0.lock();
         let Some(holds) = locks.get_mut(key) else { return false };
         let wanted = Hold { session, shared, of_transaction: false };

@@ -48,7 +48,7 @@ impl Parameters {
     }
 
     /// Returns the value of a placeholder by what is written for it: `$1` or `$name`.
-    pub(crate) fn of(&self, mark: &str) -> Option<&ScalarValue> {
+    pub(crate) fn value(&self, mark: &str) -> Option<&ScalarValue> {
         let name = mark.strip_prefix('$')?;
         match self {
             Self::None => None,

@@ -54,7 +54,7 @@ struct Kept {
 
 /// A plan that was kept, over the rows that the running statement sees.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundPlan {
     pub written: LogicalPlan,
     pub optimized: Option<LogicalPlan>,
 }
@@ -62,15 +62,15 @@ pub(crate) struct Found {
 /// What is there of a statement when it is to be planned.
 #[derive(Debug)]
 pub(crate) enum Lookup {
-    Found(Box<Found>),
+    Found(Box<FoundPlan>),
     /// Its plan is to be kept, if it can be.
-    Wanted(Box<Key>),
+    Wanted(Box<PlanKey>),
     Nothing,
 }
 
 /// A statement, and what its plan depends on.
 #[derive(Debug)]
-pub(crate) struct Key {
+pub(crate) struct PlanKey {
     statement: Statement,
     options: Arc<ConfigOptions>,
     meaning: Arc<Meaning>,
@@ -97,7 +97,7 @@ impl Plans {
         } else if !self.is_wanted(statement) {
             return Lookup::Nothing;
         }
-        Lookup::Wanted(Box::new(Key {
+        Lookup::Wanted(Box::new(PlanKey {
             statement: statement.clone(),
             options: state.config_options().clone(),
             meaning: Arc::new(Meaning::of(scope)),
@@ -122,7 +122,7 @@ impl Plans {
     /// Keeps a plan, if it is one that can be kept and there is memory for it.
     pub fn keep(
         &mut self,
-        key: Key,
+        key: PlanKey,
         written: &LogicalPlan,
         optimized: Option<&LogicalPlan>,
         scope: &Scope,
@@ -142,7 +142,7 @@ impl Plans {
             let Some(oldest) = oldest else { break };
             self.kept.remove(&oldest);
         }
-        let Key { statement, options, meaning, is_wire } = key;
+        let PlanKey { statement, options, meaning, is_wire } = key;
         let used = self.lookups;
         let kept = Kept { written: kept, optimized, options, meaning, is_wire, memory, used };
         self.kept.insert(statement, kept);
@@ -160,7 +160,7 @@ impl Plans {
 }
 
 impl Kept {
-    fn found(&self, state: &SessionState, scope: &Scope, is_wire: bool) -> Option<Found> {
+    fn found(&self, state: &SessionState, scope: &Scope, is_wire: bool) -> Option<FoundPlan> {
         let is_valid = self.is_wire == is_wire
             && Arc::ptr_eq(&self.options, state.config_options())
             && self.meaning.is_that_of(scope);
@@ -172,7 +172,7 @@ impl Kept {
             Some(plan) => Some(plan.bound(scope)?),
             None => None,
         };
-        Some(Found { written: self.written.bound(scope)?, optimized })
+        Some(FoundPlan { written: self.written.bound(scope)?, optimized })
     }
 }
 

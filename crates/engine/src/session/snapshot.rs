@@ -128,7 +128,7 @@ impl Session {
             self.scope.pin_cluster(self.engine.node());
         }
         for named in self.scope.databases.write().iter_mut() {
-            named.snapshot = match transaction.as_mut().and_then(|explicit| explicit.of(&named.name)) {
+            named.snapshot = match transaction.as_mut().and_then(|explicit| explicit.part(&named.name)) {
                 Some(transaction) => transaction.snapshot()?,
                 None => named.database.snapshot()?,
             };

@@ -77,7 +77,7 @@ pub(crate) struct GivenQuery {
 
 impl GivenQuery {
     /// Returns `None` unless the columns of the outcome are the values as they were given.
-    pub fn of(other: &Other, parameters: &Parameters, outcome: &Outcome) -> Option<Self> {
+    pub fn recognize(other: &Other, parameters: &Parameters, outcome: &Outcome) -> Option<Self> {
         let places = Self::places(other)?;
         let Outcome::Batches { batches, .. } = outcome else { return None };
         let [result] = batches.as_slice() else { return None };
@@ -138,7 +138,7 @@ pub(crate) struct Other {
 
 impl Parsed {
     /// Returns `None` for a statement that is not worth it.
-    pub fn of(statement: &Statement, parameters: &Parameters) -> Option<Self> {
+    pub fn recognize(statement: &Statement, parameters: &Parameters) -> Option<Self> {
         let is_of_rows =
             matches!(statement, Statement::Query(_) | Statement::Update(_) | Statement::Delete(_));
         is_of_rows.then(|| {
@@ -252,7 +252,7 @@ mod tests {
     fn texts_are_remembered_while_they_are_short_together() {
         let mut remembered = Remembered::default();
         let DfStatement::Statement(statement) = parse("SELECT 1").unwrap() else { unreachable!() };
-        let parsed = Parsed::of(&statement, &Parameters::None).unwrap();
+        let parsed = Parsed::recognize(&statement, &Parameters::None).unwrap();
         for (bytes, known) in [(100, STATEMENTS_MAX), (4000, ALL_BYTES_MAX / 4000), (5000, 0)] {
             remembered.0.clear();
             for number in 0..3 * STATEMENTS_MAX {
@@ -268,7 +268,7 @@ mod tests {
     fn queries_of_parameters_read_nothing() {
         let reads_nothing = |sql: &str| {
             let DfStatement::Statement(statement) = parse(sql).unwrap() else { unreachable!() };
-            match Parsed::of(&statement, &Parameters::None) {
+            match Parsed::recognize(&statement, &Parameters::None) {
                 Some(Parsed::Other(other)) => other.reads_nothing,
                 _ => false,
             }
@@ -419,7 +419,9 @@ mod tests {
     fn only_queries_of_literals_have_one_result() {
         let is_of_literals = |sql: &str| {
             let DfStatement::Statement(statement) = parse(sql).unwrap() else { unreachable!() };
-            let Some(Parsed::Other(other)) = Parsed::of(&statement, &Parameters::None) else { return false };
+            let Some(Parsed::Other(other)) = Parsed::recognize(&statement, &Parameters::None) else {
+                return false;
+            };
             GivenQuery::places(&other).is_some_and(|places| places.iter().all(Option::is_none))
         };
         for sql in ["SELECT 1", "SELECT -1 AS a, 'x', NULL, TRUE", "SELECT (2 + 3) * 4 > 5 AND NOT FALSE"] {

@@ -54,7 +54,7 @@ pub(crate) struct NamedSavepoint {
 
 impl Explicit {
     /// Returns the part of it in one database.
-    pub fn of(&mut self, database: &str) -> Option<&mut Transaction> {
+    pub fn part(&mut self, database: &str) -> Option<&mut Transaction> {
         self.transactions.iter_mut().find(|(name, _)| name == database).map(|(_, transaction)| transaction)
     }
 
@@ -79,7 +79,7 @@ impl Explicit {
             ))
             .with_sqlstate("25000"));
         }
-        self.of(database).ok_or_else(|| Error::internal("a transaction without one of its databases"))
+        self.part(database).ok_or_else(|| Error::internal("a transaction without one of its databases"))
     }
 
     /// Adds a database that was attached after BEGIN.
@@ -115,13 +115,13 @@ impl Explicit {
 }
 
 /// The constraint of a table of a database.
-type Key = (String, TableId, String);
+type ConstraintName = (String, TableId, String);
 
 /// The pending checks of a transaction, and when it wants them to be made.
 #[derive(Debug, Default)]
 pub(crate) struct Deferrals {
     /// The pending checks, each with the first row to check, or for all rows.
-    pub pending: BTreeMap<Key, Option<u64>>,
+    pub pending: BTreeMap<ConstraintName, Option<u64>>,
     /// Says whether SET CONSTRAINTS ALL has deferred constraints.
     pub all: Option<bool>,
     /// The same by their names.

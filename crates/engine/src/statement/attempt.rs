@@ -28,8 +28,8 @@ const SCHEMA: &str = "pg_temp";
 
 impl Attempt {
     /// What a CREATE FUNCTION makes, if it is such a function.
-    pub(super) fn of(function: &CreateFunction) -> Option<Self> {
-        let InsertFunction { insert, row, detail } = InsertFunction::of(function, extension(false))?;
+    pub(super) fn read(function: &CreateFunction) -> Option<Self> {
+        let InsertFunction { insert, row, detail } = InsertFunction::read(function, extension(false))?;
         Some(Self { name: own_function(&function.name)?, insert, row, detail })
     }
 

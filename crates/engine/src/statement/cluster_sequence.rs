@@ -45,7 +45,7 @@ impl Session {
         if schema == NODE_SCHEMA {
             return Err(of_node());
         }
-        let (sql_type, start) = Clauses::of(clauses)?.of_cluster(&schema, &name)?;
+        let (sql_type, start) = Clauses::read(clauses)?.of_cluster(&schema, &name)?;
         let catalog = node.catch_up()?;
         self.refresh()?;
         let Named { database: own, snapshot, .. } = self.scope.database(&database)?;

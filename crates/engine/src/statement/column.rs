@@ -36,7 +36,7 @@ impl Session {
     /// Runs ALTER COLUMN of a column that computes its own values.
     pub(super) fn alter_computed(&self, alter: &AlterColumn) -> Result<Outcome> {
         let clauses = match &alter.change {
-            ColumnChange::Sequence(clauses) => Some(Clauses::of(clauses.as_ref().clone())?),
+            ColumnChange::Sequence(clauses) => Some(Clauses::read(clauses.as_ref().clone())?),
             _ => None,
         };
         if alter.if_exists && self.table_data(&self.resolve(&alter.table)?).is_none() {

@@ -64,7 +64,7 @@ pub(super) struct Inputs {
 
 impl Inputs {
     /// Returns those that are not generated, as far as one of the expressions names them.
-    pub fn of<'a>(
+    pub fn new<'a>(
         columns: impl Iterator<Item = (&'a str, &'a LogicalType, bool)>,
         expressions: &[&str],
     ) -> Self {
@@ -84,7 +84,7 @@ impl Inputs {
 
     fn of_table(table: &TableEntry, expressions: &[&str]) -> Self {
         let columns = table.columns.iter();
-        Self::of(
+        Self::new(
             columns.map(|column| (column.name.as_str(), &column.logical_type, column.generated.is_some())),
             expressions,
         )
@@ -287,7 +287,7 @@ impl Session {
             )));
         }
         let place = format!("column \"{}\" of table \"{}\"", column.name, table.name);
-        let inputs = Inputs::of([(column.name.as_str(), &column.logical_type, false)].into_iter(), &[sql]);
+        let inputs = Inputs::new([(column.name.as_str(), &column.logical_type, false)].into_iter(), &[sql]);
         let compiled = self.compile_in(&self.time_zone(), sql, &inputs.schema, &engine_type(logical_type));
         let how = How::Expression(compiled.map_err(|error| error.context(&place))?);
         Ok(FillingOfNew { filling: Filling { place, how }, inputs: Some(inputs) })

@@ -41,7 +41,7 @@ impl Session {
     pub(super) fn check_deferred(&self, explicit: &mut Explicit, all: bool) -> Result<()> {
         let pending = std::mem::take(&mut explicit.deferrals.pending);
         for ((database, id, name), first) in pending {
-            let Some(transaction) = explicit.of(&database) else { continue };
+            let Some(transaction) = explicit.part(&database) else { continue };
             let table = transaction.catalog().table_by_id(id).cloned();
             let constraint = table
                 .as_ref()
@@ -52,7 +52,7 @@ impl Session {
                 explicit.deferrals.pending.insert((database, id, name), first);
                 continue;
             }
-            let Some(transaction) = explicit.of(&database) else { continue };
+            let Some(transaction) = explicit.part(&database) else { continue };
             self.with_view_of(transaction, |session, writer, snapshot| {
                 session.check_new(writer, snapshot, id, constraint, first, false)
             })?;

@@ -73,7 +73,7 @@ impl Session {
         }
         let described =
             columns.iter().map(|other| (other.name.as_str(), &other.logical_type, other.generated.is_some()));
-        let inputs = Inputs::of(described, &[sql]);
+        let inputs = Inputs::new(described, &[sql]);
         let schema = inputs.schema.as_ref().clone().to_dfschema().map_err(from_datafusion)?;
         if let Some(function) = impure_function(&self.expression_of(&what, sql, &schema)?) {
             return refuse(format!("calls {function}(), which does not always give the same"));

@@ -30,7 +30,7 @@ enum Known {
 
 /// Writes casts around parameters whose types the planner would not find, and says whether it did.
 pub(super) fn give_types(statement: &mut Statement, parameters: &Parameters) -> bool {
-    give(statement, &|mark| match parameters.of(mark).map(ScalarValue::data_type) {
+    give(statement, &|mark| match parameters.value(mark).map(ScalarValue::data_type) {
         Some(known) if !(known.is_null() || known.is_string()) => Known::Type(known),
         _ => Known::Open,
     })

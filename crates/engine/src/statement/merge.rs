@@ -276,7 +276,7 @@ impl Session {
             let own = clause.predicate.clone().unwrap_or_else(|| build::truth(true));
             conditions.push(own.clone());
             earlier.push((kind, own));
-            if Action::of(&clause.action) == Action::Nothing {
+            if Action::new(&clause.action) == Action::Nothing {
                 continue;
             }
             let condition = build::all_of(conditions);
@@ -328,7 +328,7 @@ impl Session {
         };
         let inserts = kind == MergeClauseKind::NotMatched;
         let found = |items: Vec<SelectItem>| selected::query(items, vec![from], condition);
-        match Action::of(&clause.action) {
+        match Action::new(&clause.action) {
             Action::InsertDefaults if inserts => {
                 let query = found(given_values(target, &[], &[])?)?;
                 self.rows_for(target, query, parameters).map(Clause::Inserts)

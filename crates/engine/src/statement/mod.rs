@@ -201,7 +201,7 @@ impl Session {
             false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
         }?;
         if other.reads_nothing
-            && let Some(query) = GivenQuery::of(other, parameters, &outcome)
+            && let Some(query) = GivenQuery::recognize(other, parameters, &outcome)
         {
             self.remembered.lock().put(sql, Parsed::Given(Arc::new(query)));
         }
@@ -337,11 +337,13 @@ impl Session {
                 name_told_columns(query);
             }
             // What takes locks is tried again until they are free.
-            if let Some(parsed) = Parsed::of(inner, parameters).filter(|_| !is_of_now && !may_lock(sql)) {
+            if let Some(parsed) =
+                Parsed::recognize(inner, parameters).filter(|_| !is_of_now && !may_lock(sql))
+            {
                 self.remembered.lock().put(sql, parsed);
             }
         }
-        if let Some(insert) = ValuesInsert::of(&statement) {
+        if let Some(insert) = ValuesInsert::recognize(&statement) {
             let insert = Arc::new(insert);
             self.remembered.lock().put(sql, Parsed::Insert(insert.clone()));
             if let Some(outcome) = self.insert_values(&insert, parameters)? {
@@ -399,7 +401,7 @@ impl Session {
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
-            Statement::CreateFunction(function) if let Some(attempt) = Attempt::of(&function) => {
+            Statement::CreateFunction(function) if let Some(attempt) = Attempt::read(&function) => {
                 Ok(self.keep_attempt(attempt))
             }
             Statement::CreateFunction(CreateFunction { language: Some(language), .. })

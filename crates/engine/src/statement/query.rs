@@ -2,7 +2,7 @@
 //! one.
 
 use crate::session::outcome::DONE;
-use crate::session::plan_cache::{Found, Key, Lookup};
+use crate::session::plan_cache::{FoundPlan, Lookup, PlanKey};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
 use crate::statement::given_rows::given_table;
@@ -610,7 +610,7 @@ struct PlannedStatement {
     /// The same optimized, where it was kept.
     optimized: Option<LogicalPlan>,
     /// The plan to keep: as it is before parameters have their values.
-    keep: Option<(Key, LogicalPlan)>,
+    keep: Option<(PlanKey, LogicalPlan)>,
 }
 
 impl Planning {
@@ -618,7 +618,7 @@ impl Planning {
         let Self { state, statement, values, has_own_casts, lookup, snapshot } = self;
         let (plan, optimized, keep) = match lookup {
             Lookup::Found(found) => {
-                let Found { written, optimized } = *found;
+                let FoundPlan { written, optimized } = *found;
                 (written, optimized, None)
             }
             wanted => {

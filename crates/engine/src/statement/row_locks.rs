@@ -91,7 +91,7 @@ impl Session {
             _ => None,
         };
         let mut transaction = self.transaction.lock();
-        let of_database = transaction.as_mut().and_then(|explicit| explicit.of(&target.database));
+        let of_database = transaction.as_mut().and_then(|explicit| explicit.part(&target.database));
         match (of_database, rows) {
             (Some(transaction), Some(rows)) => transaction.keep_rows(target.id, &rows),
             (Some(transaction), None) => transaction.guard(target.id),

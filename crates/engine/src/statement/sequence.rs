@@ -25,7 +25,7 @@ pub(super) struct Clauses {
 
 impl Clauses {
     /// Reads the type of clauses.
-    pub fn of(written: SequenceClauses) -> Result<Self> {
+    pub fn read(written: SequenceClauses) -> Result<Self> {
         let logical_type = written.data_type.as_ref().map(hypostyle_expr::types::logical_type);
         let logical_type = logical_type.transpose().map_err(|error| syntax(error.message()))?;
         Ok(Self { written, logical_type })
@@ -33,7 +33,7 @@ impl Clauses {
 
     /// Returns the options of an identity column.
     pub fn of_identity(options: Option<&[SequenceOptions]>) -> Result<Self> {
-        SequenceClauses::of_identity(options).and_then(Self::of)
+        SequenceClauses::of_identity(options).and_then(Self::read)
     }
 
     /// Returns the clauses with the type of the sequence's column, if they name none.
@@ -147,7 +147,7 @@ impl Session {
             return self.create_sequence_of_cluster(definition);
         }
         let SequenceDefinition { if_exists, temporary, name, clauses, .. } = definition;
-        let clauses = Clauses::of(clauses)?;
+        let clauses = Clauses::read(clauses)?;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
         if clauses.written.restart.is_some() {
             return Err(syntax("RESTART is for ALTER SEQUENCE; write START"));
@@ -167,7 +167,7 @@ impl Session {
 
     pub(super) fn alter_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
         let SequenceDefinition { if_exists, name, clauses, .. } = definition;
-        let clauses = Clauses::of(clauses)?;
+        let clauses = Clauses::read(clauses)?;
         if !if_exists {
             self.check_schema_of(&name)?;
         }

@@ -39,30 +39,40 @@ const TABLES: &str = "SELECT table_schema AS schema_name, table_name, table_type
 /// The pattern that each name fits.
 const ALL_NAMES: &str = "%";
 
-const OWN: [&str; 18] = [
-    "threads",
-    "memory_limit",
-    "query_memory_limit",
-    "temp_directory",
-    "temp_directory_limit",
-    "timezone",
-    "batch_size",
-    "synchronous",
-    AUTOMATIC_INDEXES,
-    AUTOMATIC_UPKEEP,
-    LOCK_TIMEOUT,
-    Mode::NAME,
-    JoinOrder::NAME,
-    ForeignConnections::NAME,
-    InStages::NAME,
-    STATEMENT_ID,
-    CLUSTER_EPOCH,
-    SYNCED_REPLICAS,
+/// Whose a setting is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// It is the session's.
+    Session,
+    /// It is everybody's.
+    Engine,
+}
+
+/// The engine's own settings.
+const OWN: [(&str, Reach); 18] = [
+    ("threads", Reach::Engine),
+    ("memory_limit", Reach::Engine),
+    ("query_memory_limit", Reach::Engine),
+    ("temp_directory", Reach::Engine),
+    ("temp_directory_limit", Reach::Engine),
+    ("timezone", Reach::Session),
+    ("batch_size", Reach::Session),
+    ("synchronous", Reach::Engine),
+    (AUTOMATIC_INDEXES, Reach::Engine),
+    (AUTOMATIC_UPKEEP, Reach::Engine),
+    (LOCK_TIMEOUT, Reach::Session),
+    (Mode::NAME, Reach::Session),
+    (JoinOrder::NAME, Reach::Session),
+    (ForeignConnections::NAME, Reach::Session),
+    (InStages::NAME, Reach::Session),
+    (STATEMENT_ID, Reach::Session),
+    (CLUSTER_EPOCH, Reach::Session),
+    (SYNCED_REPLICAS, Reach::Session),
 ];
 
 /// Says whether a setting is one of the engine's own, and not of the session of a protocol or of the planner.
 pub fn is_own_setting(name: &str) -> bool {
-    OWN.contains(&name)
+    OWN.iter().any(|(own, _)| *own == name)
 }
 
 /// What identifies the next change of a table of the cluster, so that it can be sent again.
@@ -187,7 +197,7 @@ impl Session {
                 };
                 return self.set_search_path(&values.iter().map(schema).collect::<Vec<_>>().join(", "));
             }
-            if OWN.contains(&name.as_str()) && values.len() == 1 {
+            if is_own_setting(&name) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
             self.check_engine_setting(&name)?;
@@ -239,7 +249,7 @@ impl Session {
             STATEMENT_ID => return self.set_own(name, ""),
             SYNCED_REPLICAS => return self.set_own(name, "1"),
             "search_path" | "schema" => return self.set_search_path(SCHEMA_MAIN),
-            own if OWN.contains(&own) || self.setting(own).is_some() => {
+            own if is_own_setting(own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
             _ => self.check_engine_setting(name)?,
@@ -464,7 +474,7 @@ impl Session {
         match name.as_str() {
             "tables" => self.list_tables(ALL_NAMES),
             "settings" => {
-                let own = OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?)));
+                let own = OWN.iter().filter_map(|(name, _)| Some((name.to_string(), value(name)?)));
                 let added = self.added_settings.read();
                 let added = added.iter().map(|(name, setting)| (name.to_string(), setting.value.clone()));
                 self.name_value(own.chain(added).collect())
@@ -476,7 +486,7 @@ impl Session {
                 let (_, schemas) = self.scope.search();
                 self.name_value(vec![(name.clone(), schemas.join(", "))])
             }
-            name if OWN.contains(&name) => {
+            name if is_own_setting(name) => {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }
             other if other == "all" || other.contains('.') => self.show_datafusion(other),
@@ -503,19 +513,7 @@ impl Session {
 
 /// Says whether a setting of ours is the session's, and not everybody's.
 pub(super) fn is_of_session(name: &str) -> bool {
-    [
-        "timezone",
-        "batch_size",
-        LOCK_TIMEOUT,
-        Mode::NAME,
-        JoinOrder::NAME,
-        ForeignConnections::NAME,
-        InStages::NAME,
-        STATEMENT_ID,
-        CLUSTER_EPOCH,
-        SYNCED_REPLICAS,
-    ]
-    .contains(&name)
+    OWN.contains(&(name, Reach::Session))
 }
 
 /// Returns a number of bytes that need not be bounded.
@@ -557,7 +555,10 @@ pub(super) fn parts_of_setting(name: &str) -> Vec<Ident> {
 pub(super) fn unknown(name: &str) -> Error {
     Error::new(
         ErrorKind::UnknownName,
-        format!("no setting \"{name}\"{}; SHOW settings lists them", did_you_mean(name, OWN)),
+        format!(
+            "no setting \"{name}\"{}; SHOW settings lists them",
+            did_you_mean(name, OWN.map(|(own, _)| own))
+        ),
     )
     .with_sqlstate("42704")
 }

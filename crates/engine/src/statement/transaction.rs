@@ -266,7 +266,7 @@ impl Session {
         }
         let published = self.with_changes_of(&mut explicit, |explicit| {
             self.check_deferred(explicit, true)?;
-            explicit.of(OWN_DATABASE).map_or(Ok(false), |transaction| self.publish(transaction))
+            explicit.part(OWN_DATABASE).map_or(Ok(false), |transaction| self.publish(transaction))
         });
         self.forget_cluster_changes();
         match published {

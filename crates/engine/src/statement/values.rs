@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 impl ValuesInsert {
     /// Returns `None` for any other statement.
-    pub fn of(statement: &DfStatement) -> Option<Self> {
+    pub fn recognize(statement: &DfStatement) -> Option<Self> {
         let DfStatement::Statement(statement) = statement else { return None };
         let Statement::Insert(insert) = statement.as_ref() else { return None };
         let TableObject::TableName(table) = &insert.table else { return None };
@@ -82,15 +82,7 @@ impl ValuesInsert {
         now: &ScalarValue,
         zone: &Arc<str>,
     ) -> Option<(RecordBatch, Vec<Option<usize>>)> {
-        let given: &[ScalarValue] = match parameters {
-            Parameters::None => &[],
-            Parameters::Positional(values) => values,
-            Parameters::Named(_) => return None,
-        };
-        if given.len() != self.parameters {
-            return None;
-        }
-        let meaning = Meaning { parameters: given, now, zone };
+        let meaning = self.meaning(parameters, now, zone)?;
         let columns = &table.entry().columns;
         let places: Vec<Option<usize>> = match self.columns.is_empty() {
             true => (0..columns.len()).map(Some).collect(),
@@ -121,7 +113,7 @@ impl ValuesInsert {
                     let values = self.rows.iter().map(|row| in_column(&row[*place], meaning, &field));
                     let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
                     // The planner gives all rows of a column one type before it casts them to the column's.
-                    let types = self.rows.iter().map(|row| type_of(&row[*place], given));
+                    let types = self.rows.iter().map(|row| type_of(&row[*place], meaning.parameters));
                     ScalarValue::iter_to_array(values).ok().filter(|_| have_one_type(types))?
                 }
                 Source::Default(value) => {
@@ -139,6 +131,22 @@ impl ValuesInsert {
 }
 
 impl ValuesInsert {
+    /// Returns what the values mean beside those that are given for the parameters; `None` when these are
+    /// named, or are not as many as there are parameters.
+    fn meaning<'a>(
+        &self,
+        parameters: &'a Parameters,
+        now: &'a ScalarValue,
+        zone: &'a Arc<str>,
+    ) -> Option<Meaning<'a>> {
+        let parameters: &[ScalarValue] = match parameters {
+            Parameters::None => &[],
+            Parameters::Positional(values) => values,
+            Parameters::Named(_) => return None,
+        };
+        (parameters.len() == self.parameters).then_some(Meaning { parameters, now, zone })
+    }
+
     /// Returns the only column of which a value is not of its type.
     fn misfit<'a>(
         &self,
@@ -147,15 +155,7 @@ impl ValuesInsert {
         now: &ScalarValue,
         zone: &Arc<str>,
     ) -> Option<&'a ColumnEntry> {
-        let given: &[ScalarValue] = match parameters {
-            Parameters::None => &[],
-            Parameters::Positional(values) => values,
-            Parameters::Named(_) => return None,
-        };
-        if given.len() != self.parameters {
-            return None;
-        }
-        let meaning = Meaning { parameters: given, now, zone };
+        let meaning = self.meaning(parameters, now, zone)?;
         let mut misfits = table.columns().iter().enumerate().filter(|(number, column)| {
             let place = match self.columns.is_empty() {
                 true => Some(*number),
@@ -338,7 +338,7 @@ mod tests {
                 true => Parameters::None,
                 false => Parameters::Positional(values),
             };
-            let Some(insert) = ValuesInsert::of(&parse(sql).unwrap()) else { return false };
+            let Some(insert) = ValuesInsert::recognize(&parse(sql).unwrap()) else { return false };
             let stored = || session.insert_values(&insert, &parameters).map(|outcome| outcome.is_some());
             session.in_transaction(sql, stored).unwrap()
         };

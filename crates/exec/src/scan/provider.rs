@@ -20,8 +20,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Reads one table as one snapshot has it. Writing goes through the statement layer, never here:
-/// DataFusion's DML hooks lose filters (anchors: traps).
+/// Reads one table as one snapshot has it. Writing goes through the statement layer, never here: DataFusion's
+/// way to a table that is written loses filters.
 #[derive(Clone, Debug)]
 pub struct StoredTable {
     data: Arc<TableData>,

@@ -264,7 +264,7 @@ fn within_fields(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
         let fields = Fields::named(words.value(row), digits);
         let fields =
             fields.ok_or_else(|| refused(format!("an INTERVAL has no fields {}", words.value(row))))?;
-        Ok(Some(fields.within(interval)))
+        Ok(Some(fields.truncate(interval)))
     });
     Ok(Arc::new(cut.collect::<Result<IntervalMonthDayNanoArray>>()?))
 }

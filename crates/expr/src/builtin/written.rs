@@ -1,6 +1,7 @@
 //! Functions as they are written down: their names, the kinds of their arguments, and what computes them.
 
-use crate::arguments::{ArgumentKind, Arguments};
+use crate::arguments::ArgumentKind;
+use crate::described::as_described;
 use crate::interval::INTERVAL;
 use crate::wrapped::equal_by;
 use arrow::array::ArrayRef;
@@ -93,31 +94,7 @@ type Body = fn(&[ArrayRef], usize) -> Result<ArrayRef>;
 type Gives = fn(&[DataType]) -> Result<DataType>;
 
 /// A function as it is written down.
-pub(super) struct Described {
-    pub(super) names: &'static [&'static str],
-    arguments: Arguments<Kind>,
-    gives: Gives,
-    body: Body,
-}
-
-impl Described {
-    pub(super) const fn new(
-        names: &'static [&'static str],
-        kinds: &'static [Kind],
-        gives: Gives,
-        body: Body,
-    ) -> Self {
-        Self { names, arguments: Arguments::new(kinds), gives, body }
-    }
-
-    pub(super) const fn optional(self, optional: usize) -> Self {
-        Self { arguments: self.arguments.optional(optional), ..self }
-    }
-
-    pub(super) const fn more(self) -> Self {
-        Self { arguments: self.arguments.more(), ..self }
-    }
-}
+pub(super) type Described = crate::described::Described<Kind, Gives, Body>;
 
 /// A function that is described.
 #[derive(Debug)]
@@ -127,30 +104,10 @@ pub(crate) struct Builtin {
     signature: Signature,
 }
 
-impl std::fmt::Debug for Described {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.names[0])
-    }
-}
-
 equal_by!(Builtin: name());
 
 impl ScalarUDFImpl for Builtin {
-    fn name(&self) -> &str {
-        self.described.names[0]
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.described.arguments.coerced(self.name(), types)
-    }
+    as_described!();
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         (self.described.gives)(types)
@@ -176,7 +133,6 @@ impl ScalarUDFImpl for Builtin {
 
 /// Returns the function that is written down.
 pub(super) fn function(described: &'static Described) -> ScalarUDF {
-    let aliases = described.names[1..].iter().map(ToString::to_string).collect();
     let signature = Signature::user_defined(Volatility::Immutable);
-    ScalarUDF::from(Builtin { described, aliases, signature })
+    ScalarUDF::from(Builtin { described, aliases: described.aliases(), signature })
 }

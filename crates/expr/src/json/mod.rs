@@ -14,7 +14,8 @@ pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
 pub(crate) use transform::{JsonColumn, JsonTransform};
 pub use write::texts;
 
-use crate::arguments::{ArgumentKind, Arguments, refused};
+use crate::arguments::{ArgumentKind, refused};
+use crate::described::as_described;
 use crate::types::JSONB;
 use crate::wrapped::equal_by;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray, StringViewArray};
@@ -90,37 +91,7 @@ enum Gives {
 }
 
 /// A function as it is written down.
-struct Described {
-    names: &'static [&'static str],
-    arguments: Arguments<Kind>,
-    gives: Gives,
-    body: fn(&Call<'_>) -> Result<ArrayRef>,
-}
-
-impl Described {
-    const fn new(
-        names: &'static [&'static str],
-        kinds: &'static [Kind],
-        gives: Gives,
-        body: fn(&Call<'_>) -> Result<ArrayRef>,
-    ) -> Self {
-        Self { names, arguments: Arguments::new(kinds), gives, body }
-    }
-
-    const fn optional(self, optional: usize) -> Self {
-        Self { arguments: self.arguments.optional(optional), ..self }
-    }
-
-    const fn more(self) -> Self {
-        Self { arguments: self.arguments.more(), ..self }
-    }
-}
-
-impl std::fmt::Debug for Described {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}", self.names[0])
-    }
-}
+type Described = crate::described::Described<Kind, Gives, fn(&Call<'_>) -> Result<ArrayRef>>;
 
 /// An argument of a call: one value for all rows, or one for each.
 struct Argument {
@@ -238,8 +209,8 @@ equal_by!(JsonFunction: described.names);
 
 impl JsonFunction {
     fn new(described: &'static Described) -> Self {
-        let aliases = described.names[1..].iter().map(ToString::to_string).collect();
-        Self { described, aliases, signature: Signature::user_defined(Volatility::Immutable) }
+        let signature = Signature::user_defined(Volatility::Immutable);
+        Self { described, aliases: described.aliases(), signature }
     }
 
     /// Says whether it gives JSON.
@@ -270,21 +241,7 @@ impl JsonFunction {
 }
 
 impl ScalarUDFImpl for JsonFunction {
-    fn name(&self) -> &str {
-        self.described.names[0]
-    }
-
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.described.arguments.coerced(self.name(), types)
-    }
+    as_described!();
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         let field = |of: &DataType| Arc::new(Field::new("", of.clone(), true));

@@ -10,6 +10,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
 use hypostyle_sql::text_list::split_elements;
+use std::ops::Range;
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(
@@ -206,22 +207,27 @@ fn pairs(call: &Call<'_>) -> Result<impl FnMut(usize, &mut String) -> Result<boo
         if list.is_null(at) {
             return Ok(false);
         }
-        out.push('{');
-        let range = list.value_offsets()[at] as usize..list.value_offsets()[at + 1] as usize;
-        for (place, entry) in range.enumerate() {
-            if names.is_null(entry) {
-                return Err(refused("a name of a JSON object is NULL"));
-            }
-            if place > 0 {
-                out.push(',');
-            }
-            quote(names.value(entry), out);
-            out.push(':');
-            values.write(entry, out);
+        let members = list.value_offsets()[at] as usize..list.value_offsets()[at + 1] as usize;
+        if members.clone().any(|member| names.is_null(member)) {
+            return Err(refused("a name of a JSON object is NULL"));
         }
-        out.push('}');
+        write_object(members, names, values, out);
         Ok(true)
     })
+}
+
+/// Writes an object of names and values at the same places.
+fn write_object(members: Range<usize>, names: &LargeStringArray, values: &Writer, out: &mut String) {
+    out.push('{');
+    for (place, member) in members.enumerate() {
+        if place > 0 {
+            out.push(',');
+        }
+        quote(names.value(member), out);
+        out.push(':');
+        values.write(member, out);
+    }
+    out.push('}');
 }
 
 /// Returns the object of two lists of texts, or of one with names and values in turn, as in
@@ -432,16 +438,7 @@ impl Writer {
             Self::Map { nulls, offsets, names, values }
                 if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) =>
             {
-                out.push('{');
-                for (place, at) in (offsets[row] as usize..offsets[row + 1] as usize).enumerate() {
-                    if place > 0 {
-                        out.push(',');
-                    }
-                    quote(names.value(at), out);
-                    out.push(':');
-                    values.write(at, out);
-                }
-                out.push('}');
+                write_object(offsets[row] as usize..offsets[row + 1] as usize, names, values, out);
             }
             _ => out.push_str("null"),
         }

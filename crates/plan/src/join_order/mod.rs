@@ -98,7 +98,7 @@ fn ordered(plan: LogicalPlan, measures: &Measures) -> Result<LogicalPlan> {
             return Ok(Transformed::no(node));
         }
         check_wanted()?;
-        let Some(mut joins) = Joins::of(&node) else { return Ok(Transformed::no(node)) };
+        let Some(mut joins) = Joins::take_apart(&node) else { return Ok(Transformed::no(node)) };
         let Some(order) = better_order(&joins, measures) else {
             return Ok(Transformed::new(relations_ordered(node, measures)?, true, TreeNodeRecursion::Jump));
         };

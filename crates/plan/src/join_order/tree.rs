@@ -172,7 +172,7 @@ fn widens(from: &DataType, to: &DataType) -> bool {
 
 impl Joins {
     /// Takes a tree apart; `None` for one that has no other order.
-    pub fn of(node: &LogicalPlan) -> Option<Self> {
+    pub fn take_apart(node: &LogicalPlan) -> Option<Self> {
         let mut parts = Parts::default();
         let written = parts.take(node);
         let count = parts.relations.len();

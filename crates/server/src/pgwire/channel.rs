@@ -51,6 +51,8 @@ const WAITS: &str = "messages of a client";
 pub(super) enum Failure {
     /// The client is told; the session goes on.
     Statement(Error),
+    /// The client has given up what it sent, and is told so in words of its own; the session goes on.
+    GivenUp(Error),
     /// The client is told, and the session ends.
     Fatal(Error),
     /// There is no client any more.

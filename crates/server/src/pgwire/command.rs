@@ -49,7 +49,7 @@ pub(super) const DISCARD_ALL: &str = "DISCARD ALL";
 pub(super) const DISCARD_TEMP: &str = "DISCARD TEMP";
 
 impl Command {
-    pub fn of(sql: &str) -> Result<Self> {
+    pub fn read(sql: &str) -> Result<Self> {
         let mut words = Words::of(sql);
         let first = match words.next() {
             None => return Ok(Self::Empty),
@@ -73,7 +73,7 @@ impl Command {
                 Some(sql) => Self::Run { sql, tag: "SHOW".into() },
                 None => return run(),
             }),
-            "COPY" => Ok(match Copy::of(words)? {
+            "COPY" => Ok(match Copy::read(words)? {
                 Some(copy) => Self::Copy(Box::new(copy)),
                 None => return run(),
             }),
@@ -130,7 +130,7 @@ pub(super) fn completion(tag: &str, rows: Option<u64>) -> String {
 
 fn begin(mut words: Words<'_>) -> Result<Command> {
     words.accept_any(&["WORK", "TRANSACTION"]);
-    Ok(Command::Begin(Modes::of(&mut words)?))
+    Ok(Command::Begin(Modes::read(&mut words)?))
 }
 
 /// The modes of a transaction that the engine has.
@@ -143,7 +143,7 @@ pub(super) struct Modes {
 
 impl Modes {
     /// Reads the rest of a statement.
-    pub fn of(words: &mut Words<'_>) -> Result<Self> {
+    pub fn read(words: &mut Words<'_>) -> Result<Self> {
         let mut modes = Self::default();
         loop {
             words.accept_symbol(',');
@@ -286,13 +286,13 @@ mod tests {
             ("DISCARD ALL", Command::Discard(DISCARD_ALL)),
             (" -- nothing", Command::Empty),
         ] {
-            assert_eq!(Command::of(sql).unwrap(), expected, "{sql}");
+            assert_eq!(Command::read(sql).unwrap(), expected, "{sql}");
         }
         for wrong in ["FETCH PRIOR FROM c", "BEGIN SOMEHOW", "DECLARE c", "DISCARD", "COMMIT PREPARED 'x'"] {
-            assert!(Command::of(wrong).is_err(), "{wrong}");
+            assert!(Command::read(wrong).is_err(), "{wrong}");
         }
         for backward in ["FETCH -1 FROM c", "MOVE FORWARD - 2 IN c", "FETCH BACKWARD ALL FROM c"] {
-            assert_eq!(Command::of(backward).unwrap_err().sqlstate(), "55000", "{backward}");
+            assert_eq!(Command::read(backward).unwrap_err().sqlstate(), "55000", "{backward}");
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
             ("isolation level read committed", " ISOLATION LEVEL read committed"),
             ("READ ONLY ISOLATION LEVEL repeatable read", " ISOLATION LEVEL repeatable read, READ ONLY"),
         ] {
-            assert_eq!(Modes::of(&mut Words::of(words)).unwrap().to_string(), expected, "{words}");
+            assert_eq!(Modes::read(&mut Words::of(words)).unwrap().to_string(), expected, "{words}");
         }
     }
 }

@@ -162,7 +162,7 @@ fn rows_and_options_of_copy_are_read_or_refused() {
     many(|random| {
         let text = random.changed(&OPTIONS);
         let Ok(text) = std::str::from_utf8(&text) else { return };
-        let Ok(Some(copy)) = Copy::of(Words::of(text)) else { return };
+        let Ok(Some(copy)) = Copy::read(Words::of(text)) else { return };
         let row = random.changed(&ROWS);
         let Ok(row) = std::str::from_utf8(&row) else { return };
         assert!(!csv_fields(row, &copy).is_empty());

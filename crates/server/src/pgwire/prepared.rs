@@ -50,7 +50,7 @@ impl Statement {
     pub fn new(sql: &str, types: Vec<u32>) -> Result<Self> {
         match hypostyle::split_statements(sql).as_slice() {
             [] => Ok(Self::of(Command::Empty, types)),
-            [one] => Ok(Self::of(Command::of(one)?, with_arrays_of_oids(one, types))),
+            [one] => Ok(Self::of(Command::read(one)?, with_arrays_of_oids(one, types))),
             _ => Err(Error::new(
                 ErrorKind::Syntax,
                 "cannot insert multiple commands into a prepared statement",

@@ -47,10 +47,10 @@ impl Setting {
         if session && words.accept("CHARACTERISTICS") {
             words.accept("AS");
             words.accept("TRANSACTION");
-            return Ok(Self::Transaction { modes: Modes::of(&mut words)?, session: true });
+            return Ok(Self::Transaction { modes: Modes::read(&mut words)?, session: true });
         }
         if words.accept("TRANSACTION") {
-            return Ok(Self::Transaction { modes: Modes::of(&mut words)?, session: false });
+            return Ok(Self::Transaction { modes: Modes::read(&mut words)?, session: false });
         }
         let set = |name: &str, value| Self::Set { name: name.into(), value, local };
         if words.accept("TIME") {

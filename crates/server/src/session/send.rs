@@ -38,11 +38,16 @@ const FIRST_CHUNK_BYTES: usize = 256 << 10;
 /// Results of fewer bytes tell nothing of the link: they fit into its buffers.
 const LINK_BYTES_MIN: u64 = 4 << 20;
 
-/// So long the first chunk's arrival is waited for: enough for a network of this house.
+/// How long the arrival of the first chunk is waited for: longer than it takes between machines of one place,
+/// and not so long that who is far away would notice.
 const FLIGHT_TIME: Duration = Duration::from_millis(3);
 
 /// The part of it that two processes take to wake up and answer, however fast the link.
 const LATENCY: Duration = Duration::from_micros(500);
+
+/// The part of the time that is the link's at least: where both have answered at once, nearly nothing would
+/// be left, and the link be taken for faster than any is.
+const ON_LINK_MIN: u32 = 16;
 
 /// Bytes a second that a link is believed to have at least, by the first chunk alone, which may
 /// have waited for a program to look; and while it has not arrived.
@@ -425,7 +430,8 @@ impl Sending<'_> {
             }
         };
         let elapsed = since.elapsed();
-        let on_link = elapsed.saturating_sub(LATENCY).max(elapsed / 16).max(Duration::from_micros(1));
+        let on_link =
+            elapsed.saturating_sub(LATENCY).max(elapsed / ON_LINK_MIN).max(Duration::from_micros(1));
         let seen = bytes / on_link.as_secs_f64();
         self.encoder.set_link(seen.max(if arrived { LINK_MIN } else { LINK_UNKNOWN_MIN }));
         if arrived {

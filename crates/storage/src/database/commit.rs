@@ -84,7 +84,7 @@ impl Syncing {
         self.waiting.iter().any(|waiting| Arc::ptr_eq(&waiting.woken, woken))
     }
 
-    /// Takes out who waits no more. If he was to have the turn, the next one has it.
+    /// Removes one that waits no more. If the turn was to be its, the next one has it.
     fn leave(&mut self, woken: &Arc<Condvar>) {
         if self.has(woken) {
             self.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.woken, woken));

@@ -53,7 +53,7 @@ pub(in crate::pgwire) struct Copy {
 
 impl Copy {
     /// Reads what is behind COPY; `None` when it is one with a file.
-    pub fn of(mut words: Words<'_>) -> Result<Option<Self>> {
+    pub fn read(mut words: Words<'_>) -> Result<Option<Self>> {
         let (mut table, mut columns, mut query) = (String::new(), Vec::new(), None);
         let is_binary = words.accept("BINARY");
         if words.accept_symbol('(') {
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     fn copy(sql: &str) -> Copy {
-        Copy::of(Words::of(sql)).unwrap().unwrap()
+        Copy::read(Words::of(sql)).unwrap().unwrap()
     }
 
     #[test]
@@ -321,7 +321,7 @@ mod tests {
         let old = copy("t FROM STDIN WITH DELIMITER AS '|' CSV HEADER");
         assert_eq!((old.format, old.delimiter, old.header), (Format::Csv, b'|', true));
         assert_eq!(copy("BINARY t FROM STDIN").format, Format::Binary);
-        assert_eq!(Copy::of(Words::of("t FROM 'file.csv'")).unwrap(), None);
+        assert_eq!(Copy::read(Words::of("t FROM 'file.csv'")).unwrap(), None);
         for wrong in [
             "t",
             "(SELECT 1) FROM STDIN",
@@ -336,7 +336,7 @@ mod tests {
             "t TO STDOUT (DELIMITER 'n')",
             "t TO STDOUT (FORMAT csv, HEADER match)",
         ] {
-            assert!(Copy::of(Words::of(wrong)).is_err(), "{wrong}");
+            assert!(Copy::read(Words::of(wrong)).is_err(), "{wrong}");
         }
     }
 }

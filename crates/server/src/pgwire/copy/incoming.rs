@@ -33,11 +33,14 @@ const ROW_BYTES_MAX: usize = 256 << 20;
 const ROW_BYTES_FREE: usize = 1 << 20;
 const ROW_COPIES: usize = 2;
 
-const GIVEN_UP: &str = "COPY from stdin failed: ";
-
-/// Whether the client has given up a COPY.
-pub(in crate::pgwire) fn is_given_up(error: &Error) -> bool {
-    error.message().contains(GIVEN_UP)
+/// How far the rows of a client have come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Delivery {
+    Begun,
+    /// All have been given.
+    Ended,
+    /// The client has given them up.
+    GivenUp,
 }
 
 /// Rows that are read from the client's messages as they are asked for.
@@ -59,8 +62,7 @@ pub(super) struct Incoming {
     header_read: bool,
     /// The client has said that there is no more.
     complete: bool,
-    /// All rows have been given.
-    pub ended: Arc<Mutex<bool>>,
+    pub delivery: Arc<Mutex<Delivery>>,
 }
 
 /// The fields of a row.
@@ -79,7 +81,7 @@ impl Incoming {
     ) -> Self {
         let fields = columns.iter().map(|column| column.logical_type.arrow_field(&column.name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let ended = Arc::new(Mutex::new(false));
+        let delivery = Arc::new(Mutex::new(Delivery::Begun));
         let (line, header_read, complete) = (0, false, false);
         Self {
             input,
@@ -94,7 +96,7 @@ impl Incoming {
             line,
             header_read,
             complete,
-            ended,
+            delivery,
         }
     }
 
@@ -106,7 +108,7 @@ impl Incoming {
         self.hold()?;
         loop {
             let message = self.input.lock().next_of_copy().map_err(|failure| match failure {
-                Failure::Statement(error) | Failure::Fatal(error) => error,
+                Failure::Statement(error) | Failure::GivenUp(error) | Failure::Fatal(error) => error,
                 Failure::Gone => Error::new(ErrorKind::Connection, "the client went away during COPY"),
             })?;
             match message {
@@ -122,7 +124,9 @@ impl Incoming {
                     return Ok(false);
                 }
                 Message::CopyFail(why) => {
-                    return Err(Error::new(ErrorKind::Interrupted, format!("{GIVEN_UP}{why}")));
+                    *self.delivery.lock() = Delivery::GivenUp;
+                    let message = format!("COPY from stdin failed: {why}");
+                    return Err(Error::new(ErrorKind::Interrupted, message));
                 }
                 // As PostgreSQL has it, these mean nothing here.
                 Message::Flush | Message::Sync => {}
@@ -334,7 +338,7 @@ impl Incoming {
             rows += 1;
         }
         if rows == 0 {
-            *self.ended.lock() = true;
+            *self.delivery.lock() = Delivery::Ended;
             return Ok(None);
         }
         let arrays = self.columns.iter().enumerate().map(|(index, column)| {

@@ -17,8 +17,7 @@ use hypostyle::{AppendOptions, ColumnDescription, Connection};
 use hypostyle_pgtypes::Style;
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result};
-use incoming::Incoming;
-pub(super) use incoming::is_given_up;
+use incoming::{Delivery, Incoming};
 use std::collections::HashSet;
 use std::sync::Arc;
 use text::put_escaped;
@@ -128,14 +127,17 @@ pub(super) fn receive(
     output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     output.flush()?;
     let rows = Incoming::new(input.clone(), connection.clone(), copy.clone(), columns, zone);
-    let ended = rows.ended.clone();
+    let delivery = rows.delivery.clone();
     let options = AppendOptions { create: false, by_name: true };
     let appended = connection.append(&copy.table, Box::new(rows), options);
-    if appended.is_ok() && !*ended.lock() {
-        return Err(Failure::Statement(Error::internal("COPY ended before its data")));
+    let delivery = *delivery.lock();
+    match appended {
+        Ok(rows) if delivery == Delivery::Ended => Ok(rows),
+        Ok(_) => Err(Failure::Statement(Error::internal("COPY ended before its data"))),
+        Err(error) if delivery == Delivery::GivenUp => Err(Failure::GivenUp(error)),
+        // While the client still sends, the session passes over the rest of it.
+        Err(error) => Err(Failure::Statement(error)),
     }
-    // An error while the client still sends: the rest of it is passed over by the session.
-    Ok(appended?)
 }
 
 /// # Errors
@@ -159,7 +161,7 @@ mod tests {
     use crate::pgwire::words::Words;
 
     fn copy(sql: &str) -> Copy {
-        Copy::of(Words::of(sql)).unwrap().unwrap()
+        Copy::read(Words::of(sql)).unwrap().unwrap()
     }
 
     #[test]
@@ -192,7 +194,7 @@ mod tests {
         let unknown = copy("t TO STDOUT (FORMAT csv, FORCE_QUOTE (d))").of_columns(&["a"]).unwrap_err();
         assert_eq!(unknown.sqlstate(), "42703");
         for wrong in ["t TO STDOUT (FORCE_QUOTE *)", "t FROM STDIN (FORMAT csv, FORCE_QUOTE *)"] {
-            assert_eq!(Copy::of(Words::of(wrong)).unwrap_err().sqlstate(), "42601", "{wrong}");
+            assert_eq!(Copy::read(Words::of(wrong)).unwrap_err().sqlstate(), "42601", "{wrong}");
         }
     }
 }

@@ -13,7 +13,6 @@ mod transaction;
 
 use super::cancel::Key;
 use super::channel::{Failure, Input, Output, PRESENCE_INTERVAL};
-use super::copy;
 use super::known::Known;
 use super::message::{Message, Target};
 use super::prepared::{Portal, Statement};
@@ -151,7 +150,7 @@ impl Session {
         newer: Option<(u32, Vec<String>)>,
     ) {
         match self.greet(key, parameters, newer).and_then(|()| self.serve()) {
-            Err(Failure::Fatal(error) | Failure::Statement(error)) => {
+            Err(Failure::Fatal(error) | Failure::Statement(error) | Failure::GivenUp(error)) => {
                 self.output.replies.error(Severity::Fatal, &error, None);
                 let _told = self.output.flush();
             }
@@ -225,13 +224,12 @@ impl Session {
             };
             match done {
                 Ok(()) => self.output.flush_if_full()?,
-                Err(Failure::Statement(error)) => {
-                    self.report(&error, None);
+                Err(failure) => {
+                    self.answer(failure, None)?;
                     // Who has asked by Flush waits for it, and sends its Sync only then.
                     self.output.flush()?;
                     skipping = true;
                 }
-                Err(other) => return Err(other),
             }
         }
     }
@@ -271,19 +269,39 @@ impl Session {
         self.output.flush()
     }
 
+    /// Tells the client of what has failed.
+    ///
+    /// # Errors
+    /// What ends the session.
+    fn answer(&mut self, failure: Failure, statement: Option<(&str, &str)>) -> Result<(), Failure> {
+        match failure {
+            Failure::Statement(error) => self.report(&error, statement),
+            Failure::GivenUp(error) => self.tell(&error, statement),
+            ends => return Err(ends),
+        }
+        Ok(())
+    }
+
     /// Tells the client of an error, which aborts its transaction.
-    fn report(&mut self, error: &Error, statement: Option<(&str, &str)>) {
+    fn tell(&mut self, error: &Error, statement: Option<(&str, &str)>) {
         self.server.metrics.errors.inc();
         self.connection.abort_transaction(error.message());
         let position = match statement {
             Some((text, sql)) => position(error, text, sql),
             None => error.position(),
         };
+        self.output.replies.error(Severity::Error, error, position);
+    }
+
+    /// Tells the client of an error, or that its statement is cancelled; either aborts its transaction.
+    fn report(&mut self, error: &Error, statement: Option<(&str, &str)>) {
         let is_cancelled =
             error.kind() == ErrorKind::Interrupted && error.sqlstate() == error.kind().sqlstate();
-        if !is_cancelled || copy::is_given_up(error) {
-            return self.output.replies.error(Severity::Error, error, position);
+        if !is_cancelled {
+            return self.tell(error, statement);
         }
+        self.server.metrics.errors.inc();
+        self.connection.abort_transaction(error.message());
         // PostgreSQL's words, which programs look for.
         let too_long = self.too_long.swap(false, Ordering::Relaxed);
         let why = if too_long { "statement timeout" } else { "user request" };

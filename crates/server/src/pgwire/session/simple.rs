@@ -14,21 +14,16 @@ impl Session {
             self.output.replies.empty_query();
         }
         for sql in &statements {
-            let done = self.query_one(sql, statements.len() > 1);
-            match done {
-                Ok(()) => {}
-                Err(Failure::Statement(error)) => {
-                    self.report(&error, Some((text, sql)));
-                    break;
-                }
-                Err(other) => return Err(other),
+            if let Err(failure) = self.query_one(sql, statements.len() > 1) {
+                self.answer(failure, Some((text, sql)))?;
+                break;
             }
         }
         self.sync()
     }
 
     fn query_one(&mut self, sql: &str, several: bool) -> Result<(), Failure> {
-        let command = Command::of(sql)?;
+        let command = Command::read(sql)?;
         self.begin_implicitly(&command, several)?;
         match self.perform(&command, Vec::new(), None)? {
             Performed::Rows(mut rows) => {
