@@ -25,6 +25,9 @@
 #error "a machine of 64 bits is needed"
 #endif
 
+/* The longest body of a frame unless the client says another. */
+#define FRAME_BYTES (256 << 20)
+
 /* The digits of the longest decimal number. */
 #define DECIMAL_DIGITS_MAX 76
 
@@ -85,6 +88,7 @@ typedef struct FieldNode
   Put put;
   const char *column; /* the name for errors */
   Oid type;
+  size_t width;    /* bytes of an element, with those of the fields within a struct */
   FmgrInfo output; /* or the function that sends it */
   Label *labels; /* by their oids */
   int label_count;
@@ -96,6 +100,7 @@ typedef struct FieldNode
   /* Of a struct: a node for each attribute that was not dropped. */
   TupleDesc attributes;
   struct FieldNode **members;
+  uint64 *version; /* of the type, as the cache of types numbers what it has read */
 } FieldNode;
 
 /* A COPY while it runs. */
@@ -118,6 +123,7 @@ typedef struct
   bool converts; /* the server's encoding is not UTF-8 */
   size_t rows;   /* of the chunk */
   size_t bytes;
+  size_t before; /* the bytes of the rows before this one */
 } Copy;
 
 /* Raises the encoder's error. */
@@ -133,6 +139,9 @@ check(Copy *copy, bool is_done)
 /* Says how values of a type are sent, and adds the field, with those within it. */
 extern FieldNode *describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmod,
                            int depth);
+
+/* Says how many bytes an element has, when the arrays are there. */
+extern size_t measure(const Copy *copy, FieldNode *node);
 
 /* Put a value, or a NULL, behind those of a field. */
 extern void put_value(Copy *copy, const FieldNode *node, Datum value);

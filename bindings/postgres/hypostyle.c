@@ -40,8 +40,7 @@ PG_MODULE_MAGIC_EXT(.name = "hypostyle", .version = "0.1");
 PG_MODULE_MAGIC;
 #endif
 
-/* The longest body of a frame unless the client says another, and at most. */
-#define FRAME_BYTES (256 << 20)
+/* The longest body of a frame at most. */
 #define FRAME_BYTES_MAX (MaxAllocSize - 64)
 
 /* Longer messages do not go through the send buffer, which never shrinks. */
@@ -153,6 +152,8 @@ copy_start(Copy *copy, TupleDesc columns)
   }
   check(copy, hypostyle_encoder_open(copy->fields, copy->field_count, &copy->options.encoder, &copy->encoder,
                                      &copy->arrays, &copy->room, &copy->failure));
+  for (int i = 0; i < columns->natts; i++)
+    (void) measure(copy, copy->columns[i]);
 
   /* CopyOutResponse: binary, as each column is. */
   pq_beginmessage(&answer, 'H');
@@ -182,6 +183,7 @@ copy_row(Copy *copy, TupleTableSlot *slot)
 
   slot_getallattrs(slot);
   before = MemoryContextSwitchTo(copy->row);
+  copy->before = copy->bytes;
   for (int i = 0; i < copy->column_count; i++)
   {
     if (slot->tts_isnull[i])

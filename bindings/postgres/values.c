@@ -15,6 +15,7 @@
 #include "utils/date.h"
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 #include "utils/uuid.h"
 #pragma GCC diagnostic pop
 
@@ -67,8 +68,9 @@ put_text(Copy *copy, const FieldNode *node, const char *text, size_t length)
 
     if (converted != text)
     {
-      text = converted;
-      length = strlen(converted);
+      put_bytes(copy, node, converted, strlen(converted));
+      pfree(converted);
+      return;
     }
   }
   put_bytes(copy, node, text, length);
@@ -221,6 +223,23 @@ put_code(Copy *copy, const FieldNode *node, Oid oid)
     *(int32 *) to = code;
 }
 
+/* Counts the elements of a list before they are put. What is NULL takes no place in PostgreSQL and its width
+ * here, so a short value may become a row that is longer than the memory. */
+static void
+count_elements(Copy *copy, const FieldNode *node, int count)
+{
+  size_t most = Max(copy->options.encoder.frame_bytes, FRAME_BYTES);
+  size_t bytes;
+
+  copy->bytes += (size_t) count * node->element->width;
+  bytes = copy->bytes - copy->before;
+  if (unlikely(bytes > most))
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             errmsg("column \"%s\": a row of %zu bytes or more is longer than the %zu that a frame may have",
+                    node->column, bytes, most)));
+}
+
 static void
 put_list(Copy *copy, const FieldNode *node, Datum value)
 {
@@ -238,8 +257,11 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
     refuse(node, ERRCODE_DATATYPE_MISMATCH, "an array has elements of another type",
            "Cast the column to text.");
   count = ARR_NDIM(list) == 0 ? 0 : ARR_DIMS(list)[0];
+  count_elements(copy, node, count);
   for (int i = 0; i < count; i++)
   {
+    if (i % 1024 == 0)
+      CHECK_FOR_INTERRUPTS();
     if (mask != NULL && !(mask[i / 8] & (1 << i % 8)))
     {
       put_null(copy, element);
@@ -249,9 +271,46 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
     at = att_addlength_pointer(at, node->length, at);
     at = (const char *) att_align_nominal(at, node->align);
   }
-  copy->bytes += (size_t) count * copy->arrays[element->field].width;
   array = place(copy, node, 0);
   put_end(array, copy->arrays[element->field].length);
+}
+
+static bool
+is_same_type(TupleDesc one, TupleDesc other)
+{
+  if (one->natts != other->natts)
+    return false;
+  for (int i = 0; i < one->natts; i++)
+    if (TupleDescAttr(one, i)->atttypid != TupleDescAttr(other, i)->atttypid)
+      return false;
+  return true;
+}
+
+/* Looks whether a row is laid out as its type was when the statement began. No lock is held on the type: a
+ * function that makes rows, or another session, may change it meanwhile, and then bytes of a number would be
+ * taken for the length of a text. PostgreSQL's own output looks at the type for each value, too. */
+static void
+check_type(const FieldNode *node, HeapTupleHeader header)
+{
+  TypeCacheEntry *type = lookup_type_cache(node->type, TYPECACHE_TUPDESC);
+  bool is_same = true;
+
+  if (unlikely(type->tupDesc_identifier != *node->version))
+  {
+    is_same = type->tupDesc != NULL && is_same_type(node->attributes, type->tupDesc);
+    *node->version = type->tupDesc_identifier;
+  }
+  if (unlikely(HeapTupleHeaderGetTypeId(header) != node->type))
+  {
+    TupleDesc own =
+        lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+
+    is_same = is_same && is_same_type(node->attributes, own);
+    ReleaseTupleDesc(own);
+  }
+  if (unlikely(!is_same))
+    refuse(node, ERRCODE_DATATYPE_MISMATCH, "the type of a row was changed meanwhile",
+           "Run the statement again.");
 }
 
 static void
@@ -263,6 +322,7 @@ put_struct(Copy *copy, const FieldNode *node, Datum value)
   Datum *values = palloc(count * sizeof(Datum));
   bool *nulls = palloc(count * sizeof(bool));
 
+  check_type(node, header);
   ItemPointerSetInvalid(&tuple.t_self);
   heap_deform_tuple(&tuple, node->attributes, values, nulls);
   for (int i = 0; i < count; i++)
@@ -275,6 +335,11 @@ put_struct(Copy *copy, const FieldNode *node, Datum value)
       put_value(copy, node->members[i], values[i]);
   }
   place(copy, node, 0)->length++;
+  /* A list may have very many rows. */
+  pfree(values);
+  pfree(nulls);
+  if ((Pointer) header != DatumGetPointer(value))
+    pfree(header);
 }
 
 void
@@ -344,6 +409,8 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
     case PUT_SENT:
       bytes = (struct varlena *) SendFunctionCall((FmgrInfo *) &node->output, value);
       put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      if ((Pointer) bytes != DatumGetPointer(value))
+        pfree(bytes);
       break;
     case PUT_NAME:
       put_text(copy, node, NameStr(*DatumGetName(value)), strlen(NameStr(*DatumGetName(value))));
@@ -351,6 +418,7 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
     case PUT_OUTPUT:
       text = OutputFunctionCall((FmgrInfo *) &node->output, value);
       put_text(copy, node, text, strlen(text));
+      pfree(text);
       break;
     case PUT_LABEL:
       text = find_label(node, DatumGetObjectId(value))->label;

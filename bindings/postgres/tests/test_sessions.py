@@ -1,5 +1,6 @@
 """What a session may expect: rights, transactions, limits of time, errors, and clients that are gone."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -263,6 +264,70 @@ def test_a_row_that_is_longer_than_a_frame_is_an_error(connection):
     assert [len(row[1]) for row in came.rows] == [1000000, 2000000, 3000000]
     came = copy(connection, "SELECT repeat('xyz', 30000000) AS t", codec="none")
     assert len(came.rows[0][0]) == 90000000
+
+
+@contextlib.contextmanager
+def row_type(connection, name, attributes):
+    connection.execute(f"CREATE TYPE {name} AS ({attributes})")
+    try:
+        yield name
+    finally:
+        connection.execute(f"DROP TYPE {name} CASCADE")
+
+
+def test_a_type_that_is_changed_on_the_way_is_an_error(connection):
+    """No lock keeps the type of rows that a function makes. A number is not taken for the length of a text."""
+    make = """
+        CREATE FUNCTION make(n int) RETURNS changing LANGUAGE plpgsql AS $$
+        DECLARE made record;
+        BEGIN
+            IF n = 3 THEN
+                EXECUTE 'ALTER TYPE changing ALTER ATTRIBUTE a TYPE bigint';
+            END IF;
+            EXECUTE 'SELECT ' || CASE WHEN n < 3 THEN $s$'x'::text$s$ ELSE '1073741820::bigint' END INTO made;
+            RETURN made;
+        END$$
+    """
+    for value in ("make(n)", "ARRAY[make(n)]"):
+        with row_type(connection, "changing", "a text"):
+            connection.execute(make)
+            with pytest.raises(Failed) as failed:
+                copy(connection, f"SELECT {value} AS made FROM generate_series(1, 5) n")
+            assert failed.value.sqlstate == "42804" and '"made"' in failed.value.message
+            # The change went with the statement.
+            assert copy(connection, f"SELECT {value} AS made FROM generate_series(1, 2) n").rows
+
+
+def test_a_type_that_the_cache_has_read_again_is_the_same(connection):
+    touch = """
+        CREATE FUNCTION touch(n int) RETURNS kept LANGUAGE plpgsql AS $$
+        BEGIN
+            EXECUTE CASE WHEN n % 2 = 1 THEN 'ALTER TYPE kept RENAME ATTRIBUTE b TO c'
+                ELSE 'ALTER TYPE kept RENAME ATTRIBUTE c TO b' END;
+            RETURN ROW(n::text, n)::kept;
+        END$$
+    """
+    with row_type(connection, "kept", "a text, b int"):
+        connection.execute(touch)
+        came = copy(connection, "SELECT touch(n) AS k FROM generate_series(1, 4) n")
+        assert came.rows == [[[str(number), number]] for number in range(1, 5)]
+
+
+def test_lists_of_rows_count_for_chunks(connection):
+    with row_type(connection, "two", "a int, b int"):
+        query = "SELECT n, array_fill(ROW(1, 2)::two, ARRAY[1000]) AS l FROM generate_series(1, 1000) n"
+        came = copy(connection, query, chunk_bytes=1 << 20, codec="none")
+        assert came.rows[999] == [1000, [[1, 2]] * 1000]
+        assert len([kind for kind, _ in came.end["frames"] if kind == "Chunk"]) >= 6
+
+
+def test_short_values_that_become_long_rows_are_refused(connection):
+    """A list of rows that are NULL has a bit for each here, and all members there."""
+    attributes = ", ".join(f"c{number} bigint" for number in range(1000))
+    with row_type(connection, "wide", attributes):
+        for value in ("array_fill(NULL::wide, ARRAY[1000000])", "array_fill(NULL::bigint, ARRAY[40000000])"):
+            assert sqlstate(connection, f"SELECT {value} AS l")[0] == "54000"
+        assert copy(connection, "SELECT array_fill(NULL::wide, ARRAY[10]) AS l").rows == [[[None] * 10]]
 
 
 def test_chunks_are_as_long_as_the_client_wants(connection):
