@@ -12,6 +12,7 @@
 #include "access/tupdesc.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
+#include "nodes/parsenodes.h"
 #include "tcop/dest.h"
 #include "utils/memutils.h"
 #pragma GCC diagnostic pop
@@ -35,6 +36,7 @@
 typedef enum
 {
   NUMERIC_TEXT,
+  NUMERIC_AUTO, /* a decimal where the query tells its digits, else text */
   NUMERIC_DOUBLE,
   NUMERIC_DECIMAL
 } Numerics;
@@ -45,6 +47,9 @@ typedef struct
   Numerics numerics;
   int precision;
   int scale;
+  /* What the query tells of its columns, if that is asked for. */
+  int32 *modifiers;
+  int modifier_count;
 } Options;
 
 /* How a value is put into its array. */
@@ -146,6 +151,9 @@ extern size_t measure(const Copy *copy, FieldNode *node);
 /* Put a value, or a NULL, behind those of a field. */
 extern void put_value(Copy *copy, const FieldNode *node, Datum value);
 extern void put_null(Copy *copy, const FieldNode *node);
+
+/* Finds the modifiers of a query's numerics that have none. */
+extern int32 *find_modifiers(const Query *query, int *count);
 
 /* Compares labels by their oids. */
 extern int compare_labels(const void *one, const void *other);

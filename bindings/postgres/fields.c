@@ -150,7 +150,7 @@ describe_numeric(Copy *copy, FieldNode *node, HypostyleField *field, int32 typmo
       node->put = PUT_DOUBLE_OF_NUMERIC;
       return;
     }
-    if (copy->options.numerics == NUMERIC_TEXT)
+    if (copy->options.numerics != NUMERIC_DECIMAL)
     {
       use_output(copy, node, field, HYPOSTYLE_VARCHAR);
       return;

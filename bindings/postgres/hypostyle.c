@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
 #include "libpq/libpq.h"
@@ -35,7 +36,7 @@
 #pragma GCC diagnostic pop
 
 #if PG_VERSION_NUM >= 180000
-PG_MODULE_MAGIC_EXT(.name = "hypostyle", .version = "0.1");
+PG_MODULE_MAGIC_EXT(.name = "hypostyle", .version = "0.2");
 #else
 PG_MODULE_MAGIC;
 #endif
@@ -132,6 +133,15 @@ free_encoder(void *copy)
   ((Copy *) copy)->encoder = NULL;
 }
 
+/* The modifier of a column's type: its own, or that which the query tells. */
+static int32
+modifier(const Copy *copy, Form_pg_attribute column, int number)
+{
+  if (column->atttypid == NUMERICOID && column->atttypmod < 0 && number < copy->options.modifier_count)
+    return copy->options.modifiers[number];
+  return column->atttypmod;
+}
+
 /* Describes the columns, and answers that rows come. Whatever can be refused is refused before. */
 static void
 copy_start(Copy *copy, TupleDesc columns)
@@ -148,7 +158,7 @@ copy_start(Copy *copy, TupleDesc columns)
     Form_pg_attribute column = TupleDescAttr(columns, i);
     char *name = pstrdup(NameStr(column->attname));
 
-    copy->columns[i] = describe(copy, name, name, column->atttypid, column->atttypmod, 0);
+    copy->columns[i] = describe(copy, name, name, column->atttypid, modifier(copy, column, i), 0);
   }
   check(copy, hypostyle_encoder_open(copy->fields, copy->field_count, &copy->options.encoder, &copy->encoder,
                                      &copy->arrays, &copy->room, &copy->failure));
@@ -315,6 +325,8 @@ read_numerics(ParseState *parse, DefElem *option, Options *options)
 
   if (strcmp(value, "text") == 0)
     options->numerics = NUMERIC_TEXT;
+  else if (strcmp(value, "auto") == 0)
+    options->numerics = NUMERIC_AUTO;
   else if (strcmp(value, "double") == 0)
     options->numerics = NUMERIC_DOUBLE;
   else if (sscanf(value, "decimal(%2d,%2d)%n", &options->precision, &options->scale, &end) == 2 &&
@@ -324,7 +336,7 @@ read_numerics(ParseState *parse, DefElem *option, Options *options)
   else
     ereport(ERROR,
             (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("numeric must be text, double or decimal(precision,scale), and not \"%s\"", value),
+             errmsg("numeric must be auto, text, double or decimal(precision,scale), and not \"%s\"", value),
              errhint("A precision is 1 to %d, and a scale 0 to the precision.", DECIMAL_DIGITS_MAX),
              parser_errposition(parse, option->location)));
 }
@@ -376,7 +388,7 @@ read_options(ParseState *parse, List *list)
 /* Plans the query, with what COPY allows. */
 static PlannedStmt *
 plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text, ParamListInfo params,
-           QueryEnvironment *environment)
+           QueryEnvironment *environment, Options *options)
 {
   RawStmt *raw = makeNode(RawStmt);
   int count = params == NULL ? 0 : params->numParams;
@@ -407,6 +419,9 @@ plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text
   if (query->commandType != CMD_SELECT && query->returningList == NIL)
     ereport(ERROR,
             (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("COPY query must have a RETURNING clause")));
+  /* Planning changes the query. */
+  if (options->numerics == NUMERIC_AUTO)
+    options->modifiers = find_modifiers(query, &options->modifier_count);
   return pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
 }
 
@@ -489,7 +504,7 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only, Pro
   parse->p_sourcetext = text;
   parse->p_queryEnv = environment;
   options = read_options(parse, stmt->options);
-  plan = plan_query(stmt, statement, text, params, environment);
+  plan = plan_query(stmt, statement, text, params, environment, &options);
   copy = make_copy(&options);
   rows = run(copy, plan, text, params, environment);
   MemoryContextDelete(copy->memory);

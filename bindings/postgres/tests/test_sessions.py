@@ -276,7 +276,7 @@ def row_type(connection, name, attributes):
 
 
 def test_a_type_that_is_changed_on_the_way_is_an_error(connection):
-    """No lock keeps the type of rows that a function makes. A number is not taken for the length of a text."""
+    """No lock keeps the type of rows that a function makes: a number is not taken for a text's length."""
     make = """
         CREATE FUNCTION make(n int) RETURNS changing LANGUAGE plpgsql AS $$
         DECLARE made record;

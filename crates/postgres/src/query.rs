@@ -182,7 +182,7 @@ pub fn run(
     link: &mut Link,
     statement: Statement<'_>,
     row: Option<&RecordBatch>,
-    choices: Choices,
+    mut choices: Choices,
 ) -> Result<Begun> {
     check_text(statement.text, "the statement")?;
     if statement.may_change_types() {
@@ -206,6 +206,11 @@ pub fn run(
         send_rows(link, statement, &bound, &[])?;
         return finish_command(link, statement).map_err(at_place);
     };
+    if choices.numeric == Numeric::Auto
+        && !columns::find_digits(link, statement, &prepared.parameters, &mut columns)?
+    {
+        choices.numeric = Numeric::Text;
+    }
     let (schema, shapes) = schema(link, &mut columns, choices.numeric)?;
     let is_query = statement.nature() == Nature::Query && !columns.is_empty();
     let may_be_columns =
