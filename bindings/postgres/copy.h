@@ -10,9 +10,11 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
+#include "executor/tuptable.h"
 #include "fmgr.h"
 #include "mb/pg_wchar.h"
 #include "nodes/parsenodes.h"
+#include "nodes/plannodes.h"
 #include "tcop/dest.h"
 #include "utils/memutils.h"
 #pragma GCC diagnostic pop
@@ -129,6 +131,8 @@ typedef struct
   size_t rows;   /* of the chunk */
   size_t bytes;
   size_t before; /* the bytes of the rows before this one */
+  bool relays;   /* workers encode: what comes are chunks */
+  uint64 relayed; /* the rows in them */
 } Copy;
 
 /* Raises the encoder's error. */
@@ -140,6 +144,30 @@ check(Copy *copy, bool is_done)
   if (unlikely(!is_done))
     fail(copy);
 }
+
+/* A COPY in a memory context of its own, which frees the Rust half with it. */
+extern Copy *make_copy(const Options *options);
+
+/* Says how columns are sent. Names are those of the descriptor unless others are given. */
+extern void describe_columns(Copy *copy, TupleDesc columns, const List *names);
+
+/* Makes the Rust half for columns that were described. */
+extern void open_encoder(Copy *copy);
+
+/* Puts a row behind those that are there; true if they are a chunk. */
+extern bool add_row(Copy *copy, TupleTableSlot *slot);
+
+/* Encodes the rows that are there. */
+extern void encode_rows(Copy *copy);
+
+/* The modifier of a column's type: its own, or that which the query tells. */
+extern int32 modifier(const Copy *copy, Form_pg_attribute column, int number);
+
+/* What lets the workers of a parallel query encode. */
+extern bool encode_in_workers;
+extern void register_workers(void);
+extern bool workers_may_encode(const Copy *copy, const PlannedStmt *plan);
+extern void let_workers_encode(const Copy *copy, PlannedStmt *plan, TupleDesc columns);
 
 /* Says how values of a type are sent, and adds the field, with those within it. */
 extern FieldNode *describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmod,

@@ -28,10 +28,12 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_node.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/snapmgr.h"
 #pragma GCC diagnostic pop
 
@@ -113,15 +115,19 @@ put_frames(Copy *copy)
   }
 }
 
-static void
-send_chunk(Copy *copy)
+void
+encode_rows(Copy *copy)
 {
-  bool has_waited;
-
   check(copy, hypostyle_encoder_flush(copy->encoder, copy->rows, &copy->failure));
   copy->rows = 0;
   copy->bytes = 0;
-  has_waited = put_frames(copy);
+}
+
+static void
+send_frames(Copy *copy)
+{
+  bool has_waited = put_frames(copy);
+
   has_waited |= send_buffer();
   check(copy, hypostyle_encoder_told(copy->encoder, has_waited, &copy->failure));
 }
@@ -133,8 +139,7 @@ free_encoder(void *copy)
   ((Copy *) copy)->encoder = NULL;
 }
 
-/* The modifier of a column's type: its own, or that which the query tells. */
-static int32
+int32
 modifier(const Copy *copy, Form_pg_attribute column, int number)
 {
   if (column->atttypid == NUMERICOID && column->atttypmod < 0 && number < copy->options.modifier_count)
@@ -142,11 +147,10 @@ modifier(const Copy *copy, Form_pg_attribute column, int number)
   return column->atttypmod;
 }
 
-/* Describes the columns, and answers that rows come. Whatever can be refused is refused before. */
-static void
-copy_start(Copy *copy, TupleDesc columns)
+void
+describe_columns(Copy *copy, TupleDesc columns, const List *names)
 {
-  StringInfoData answer;
+  MemoryContext before = MemoryContextSwitchTo(copy->memory);
 
   copy->converts = GetDatabaseEncoding() != PG_UTF8;
   copy->column_count = columns->natts;
@@ -156,20 +160,36 @@ copy_start(Copy *copy, TupleDesc columns)
   for (int i = 0; i < columns->natts; i++)
   {
     Form_pg_attribute column = TupleDescAttr(columns, i);
-    char *name = pstrdup(NameStr(column->attname));
+    char *name = pstrdup(names == NIL ? NameStr(column->attname) : strVal(list_nth(names, i)));
 
     copy->columns[i] = describe(copy, name, name, column->atttypid, modifier(copy, column, i), 0);
   }
+  MemoryContextSwitchTo(before);
+}
+
+void
+open_encoder(Copy *copy)
+{
   check(copy, hypostyle_encoder_open(copy->fields, copy->field_count, &copy->options.encoder, &copy->encoder,
                                      &copy->arrays, &copy->room, &copy->failure));
-  for (int i = 0; i < columns->natts; i++)
+  for (int i = 0; i < copy->column_count; i++)
     (void) measure(copy, copy->columns[i]);
+}
 
+/* Describes the columns, and answers that rows come. Whatever can be refused is refused before. */
+static void
+copy_start(Copy *copy, TupleDesc columns)
+{
+  StringInfoData answer;
+
+  if (!copy->relays)
+    describe_columns(copy, columns, NIL);
+  open_encoder(copy);
   /* CopyOutResponse: binary, as each column is. */
   pq_beginmessage(&answer, 'H');
   pq_sendbyte(&answer, 1);
-  pq_sendint16(&answer, (uint16) columns->natts);
-  for (int i = 0; i < columns->natts; i++)
+  pq_sendint16(&answer, (uint16) copy->column_count);
+  for (int i = 0; i < copy->column_count; i++)
     pq_sendint16(&answer, 1);
   pq_endmessage(&answer);
   (void) put_frames(copy);
@@ -186,8 +206,8 @@ is_full(const Copy *copy)
   return copy->rows < BLOCK || copy->rows % BLOCK == 0 || copy->bytes >= copy->room.bytes / 4 * 5;
 }
 
-static void
-copy_row(Copy *copy, TupleTableSlot *slot)
+static inline bool
+put_row(Copy *copy, TupleTableSlot *slot)
 {
   MemoryContext before;
 
@@ -205,15 +225,53 @@ copy_row(Copy *copy, TupleTableSlot *slot)
   MemoryContextReset(copy->row);
   copy->rows++;
   copy->bytes += copy->room.row_bytes;
-  if (unlikely(is_full(copy)))
-    send_chunk(copy);
+  return is_full(copy);
+}
+
+bool
+add_row(Copy *copy, TupleTableSlot *slot)
+{
+  return put_row(copy, slot);
+}
+
+static void
+copy_row(Copy *copy, TupleTableSlot *slot)
+{
+  if (likely(!put_row(copy, slot)))
+    return;
+  encode_rows(copy);
+  send_frames(copy);
+}
+
+/* Sends a chunk that a worker has encoded, or this process beside them: its bytes before codecs stand before
+ * it. */
+static void
+copy_chunk(Copy *copy, TupleTableSlot *slot)
+{
+  struct varlena *message;
+  size_t length;
+  uint64 raw;
+  uint64 rows;
+
+  slot_getallattrs(slot);
+  if (slot->tts_isnull[0])
+    elog(ERROR, "a worker has sent no chunk");
+  message = PG_DETOAST_DATUM_PACKED(slot->tts_values[0]);
+  length = VARSIZE_ANY_EXHDR(message);
+  if (length < sizeof(raw))
+    elog(ERROR, "a worker has sent %zu bytes for a chunk", length);
+  memcpy(&raw, VARDATA_ANY(message), sizeof(raw));
+  check(copy, hypostyle_encoder_relay(copy->encoder, VARDATA_ANY(message) + sizeof(raw), length - sizeof(raw),
+                                      raw, &rows, &copy->failure));
+  copy->relayed += rows;
+  send_frames(copy);
 }
 
 /* The last chunk, and what ends the stream. */
 static void
 copy_end(Copy *copy, uint64 affected)
 {
-  check(copy, hypostyle_encoder_flush(copy->encoder, copy->rows, &copy->failure));
+  encode_rows(copy);
   (void) put_frames(copy);
   check(copy, hypostyle_encoder_end(copy->encoder, affected, IsTransactionBlock(), &copy->failure));
   (void) put_frames(copy);
@@ -223,7 +281,12 @@ copy_end(Copy *copy, uint64 affected)
 static bool
 receive_slot(TupleTableSlot *slot, DestReceiver *self)
 {
-  copy_row((Copy *) self, slot);
+  Copy *copy = (Copy *) self;
+
+  if (copy->relays)
+    copy_chunk(copy, slot);
+  else
+    copy_row(copy, slot);
   return true;
 }
 
@@ -385,6 +448,26 @@ read_options(ParseState *parse, List *list)
   return options;
 }
 
+/* Plans as if rows from workers cost nothing on their way: they are encoded before. */
+static PlannedStmt *
+plan_for_workers(Query *query, const char *text, ParamListInfo params)
+{
+  double before = parallel_tuple_cost;
+  PlannedStmt *volatile plan = NULL;
+
+  PG_TRY();
+  {
+    parallel_tuple_cost = 0;
+    plan = pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
+  }
+  PG_FINALLY();
+  {
+    parallel_tuple_cost = before;
+  }
+  PG_END_TRY();
+  return plan;
+}
+
 /* Plans the query, with what COPY allows. */
 static PlannedStmt *
 plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text, ParamListInfo params,
@@ -422,11 +505,11 @@ plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text
   /* Planning changes the query. */
   if (options->numerics == NUMERIC_AUTO)
     options->modifiers = find_modifiers(query, &options->modifier_count);
-  return pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
+  return encode_in_workers ? plan_for_workers(query, text, params)
+                           : pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
 }
 
-/* A COPY in a memory context of its own, which frees the Rust half with it. */
-static Copy *
+Copy *
 make_copy(const Options *options)
 {
   MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "hypostyle", ALLOCSET_DEFAULT_SIZES);
@@ -454,6 +537,17 @@ run(Copy *copy, PlannedStmt *plan, const char *text, ParamListInfo params, Query
   MemoryContext before;
   uint64 rows;
 
+  if (encode_in_workers && plan->commandType == CMD_SELECT && IsA(plan->planTree, Gather))
+  {
+    TupleDesc columns = ExecCleanTypeFromTL(plan->planTree->targetlist);
+
+    describe_columns(copy, columns, NIL);
+    copy->relays = workers_may_encode(copy, plan);
+    if (copy->relays)
+      let_workers_encode(copy, plan, columns);
+    else
+      copy->field_count = 0;
+  }
   PushCopiedSnapshot(GetActiveSnapshot());
   UpdateActiveSnapshotCommandId();
   query = CreateQueryDesc(plan, text, GetActiveSnapshot(), InvalidSnapshot, &copy->receiver, params,
@@ -468,7 +562,7 @@ run(Copy *copy, PlannedStmt *plan, const char *text, ParamListInfo params, Query
 #else
   ExecutorRun(query, ForwardScanDirection, 0, true);
 #endif
-  rows = query->estate->es_processed;
+  rows = copy->relays ? copy->relayed : query->estate->es_processed;
   ExecutorFinish(query);
   copy_end(copy, plan->commandType == CMD_SELECT ? PG_UINT64_MAX : rows);
   ExecutorEnd(query);
@@ -518,6 +612,11 @@ void _PG_init(void);
 void
 _PG_init(void)
 {
+  DefineCustomBoolVariable("hypostyle.encode_in_workers", "Lets the workers of parallel queries encode.",
+                           "Chunks come in no order then. It is off unless it is asked for.",
+                           &encode_in_workers, false, PGC_USERSET, 0, NULL, NULL, NULL);
+  MarkGUCPrefixReserved("hypostyle");
+  register_workers();
   next_process_utility = ProcessUtility_hook;
   ProcessUtility_hook = process_utility;
 }

@@ -241,6 +241,129 @@ def test_rows_and_errors_of_parallel_workers_come(connection):
         assert copy(connection, "SELECT 1").rows == [[1]]
 
 
+@pytest.fixture
+def workers(connection):
+    """A connection whose parallel queries are encoded by their workers, and a table that has several."""
+    load(connection)
+    with table(connection, "t", "a int, b text, n numeric(12,2), l int[], day date"):
+        connection.execute(
+            "INSERT INTO t SELECT n, md5(n::text), n / 8.0, ARRAY[n, NULL], date '2000-01-01' + n % 1000 "
+            "FROM generate_series(1, 60000) n"
+        )
+        connection.execute("ANALYZE t")
+        for setting in ("parallel_setup_cost", "min_parallel_table_scan_size"):
+            connection.execute(f"SET {setting} = 0")
+        connection.execute("SET hypostyle.encode_in_workers = on")
+        yield connection
+
+
+def is_relayed(came):
+    """What came encoded is not counted among what was chosen."""
+    return len(came.rows) > 0 and came.end["chosen"] == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "",
+        "SET parallel_leader_participation = off",
+        "SET max_parallel_workers = 0",
+        "SET max_parallel_workers = 0; SET parallel_leader_participation = off",
+    ],
+)
+def test_workers_encode(workers, settings):
+    workers.execute(settings or "SELECT 1")
+    query = "SELECT a, b, n, l, day - date '2000-01-01' AS d, 7 AS seven FROM t"
+    came = copy(workers, query, chunk_bytes=65536)
+    assert is_relayed(came)
+    assert [kind for _, kind in came.columns] == [
+        "INTEGER",
+        "VARCHAR",
+        "DECIMAL(12,2)",
+        "INTEGER[]",
+        "INTEGER",
+        "INTEGER",
+    ]
+    expected = workers.execute(query.replace("n, l", "n::text, l") + " ORDER BY a").fetchall()
+    assert sorted(came.rows) == [list(row) for row in expected]
+    assert len([kind for kind, _ in came.end["frames"] if kind == "Chunk"]) > 10
+    # Nothing of one statement is left for the next.
+    assert is_relayed(copy(workers, "SELECT a FROM t WHERE a > $1", [59000], [INT4]))
+    assert sorted(copy(workers, "SELECT a FROM t WHERE a < 4").rows) == [[1], [2], [3]]
+    assert copy(workers, "SELECT a FROM t WHERE a < 0").rows == []
+
+
+def test_workers_encode_what_the_query_tells_of_numerics(workers):
+    came = copy(workers, "SELECT n * 2 AS m FROM t", numeric="auto")
+    assert is_relayed(came) and came.types == ["DECIMAL(13,2)"]
+    assert sorted(came.rows)[0] == ["0.26"]
+    assert copy(workers, "SELECT n * 2 AS m FROM t", numeric="double").types == ["DOUBLE"]
+
+
+def test_other_plans_are_encoded_as_ever(workers):
+    workers.execute(
+        "CREATE TYPE worn AS ENUM ('odd', 'even'); "
+        "CREATE FUNCTION unsafe(a int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN a; END'"
+    )
+    try:
+        for query, rows in [
+            ("SELECT a FROM t LIMIT 7", 7),
+            ("SELECT a FROM t ORDER BY b", 60000),
+            ("SELECT count(*) FROM t", 1),
+            ("SELECT a, a FROM t", 60000),
+            ("SELECT (ARRAY['odd', 'even'])[1 + a % 2]::worn FROM t", 60000),
+            ("SELECT ROW(a, b) FROM t", 60000),
+            ("SELECT unsafe(a) FROM t", 60000),
+            ("INSERT INTO t (a) VALUES (0) RETURNING a", 1),
+        ]:
+            came = copy(workers, query)
+            assert len(came.rows) == rows and not is_relayed(came), query
+    finally:
+        workers.execute("DROP TYPE worn; DROP FUNCTION unsafe")
+    workers.execute("SET hypostyle.encode_in_workers = off")
+    assert not is_relayed(copy(workers, "SELECT a FROM t"))
+
+
+def test_errors_of_workers_that_encode_come(workers):
+    for query, state in [
+        ("SELECT a, 1 / (a - 30000) AS q FROM t", "22012"),
+        ("SELECT CASE WHEN a = 30000 THEN 'infinity'::date ELSE day END AS v FROM t", "22008"),
+        ("SELECT CASE WHEN a = 30000 THEN repeat('x', 3000000) ELSE b END AS v FROM t", "54000"),
+    ]:
+        with pytest.raises(Failed) as failed:
+            copy(workers, query, frame_bytes=2 << 20)
+        assert failed.value.sqlstate == state, query
+        if state == "22008":
+            assert '"v"' in failed.value.message
+        assert is_relayed(copy(workers, "SELECT a FROM t"))
+    with workers.transaction():
+        workers.execute("INSERT INTO t (a) VALUES (-1)")
+        came = copy(workers, "SELECT a FROM t")
+        assert [-1] in came.rows and is_relayed(came)
+        raise psycopg.Rollback
+
+
+def test_workers_that_encode_are_cancelled(cluster, workers):
+    query = "SELECT a, b, g FROM t, generate_series(1, 20000) g"
+    workers.execute("SET statement_timeout = '300ms'")
+    with pytest.raises(Failed) as failed:
+        copy(workers, query)
+    assert failed.value.sqlstate == "57014"
+    workers.execute("SET statement_timeout = 0")
+    assert is_relayed(copy(workers, "SELECT a FROM t"))
+    # A client that is gone ends its workers, too.
+    with cluster.connect() as other:
+        load(other)
+        other.execute("SET hypostyle.encode_in_workers = on; SET parallel_setup_cost = 0")
+        other.execute("SET min_parallel_table_scan_size = 0")
+        other.pgconn.send_query(statement(query).encode())
+        other.pgconn.get_result()
+        pid = other.info.backend_pid
+        other.pgconn.finish()
+    left = f"SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} OR leader_pid = {pid}"
+    wait_until(lambda: workers.execute(left).fetchone() == (0,))
+
+
 def test_an_error_on_the_way_leaves_the_session_usable(connection):
     query = "SELECT n, 1 / (400000 - n) AS q, md5(n::text) AS t FROM generate_series(1, 400001) n"
     with pytest.raises(Failed) as failed:
