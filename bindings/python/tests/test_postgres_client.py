@@ -224,7 +224,7 @@ def test_data_of_the_program_are_no_tables_of_the_server(con):
     ):
         with pytest.raises(hypostyle.NotSupportedError):
             call()
-    with pytest.raises(hypostyle.UnknownNameError, match='variable "frame" is no table of PostgreSQL: append'):
+    with pytest.raises(hypostyle.UnknownNameError, match='variable "frame" is no table of PostgreSQL'):
         con.sql("select * from frame")
     with pytest.raises(hypostyle.UnknownNameError) as failed:
         con.sql("select * from nosuch_here")
