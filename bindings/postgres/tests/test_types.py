@@ -141,6 +141,8 @@ MADE = """
     CREATE DOMAIN prices AS price[];
     CREATE TYPE pair AS (dropped date, x integer, y text);
     ALTER TYPE pair DROP ATTRIBUTE dropped;
+    CREATE DOMAIN pairs AS pair[] CHECK (cardinality(VALUE) < 9);
+    CREATE DOMAIN couple AS pair CHECK ((VALUE).x > 0);
 """
 
 
@@ -435,6 +437,28 @@ def test_the_last_timestamp(typed):
     with pytest.raises(Failed) as failed:
         copy(typed, last % "1 microsecond")
     assert failed.value.sqlstate == "22008"
+
+
+def test_rows_within_rows(typed):
+    """Domains over lists of rows, rows of tables with columns that are gone or computed, and rows that were
+    stored before their type had an attribute more."""
+    listed = "ARRAY[ROW(1, 'a')::pair, NULL]::pairs AS l, ROW(2, NULL)::couple AS c, NULL::pairs AS n"
+    came = copy(typed, f"SELECT {listed}")
+    assert came.rows == [[[[1, "a"], None], [2, None], None]]
+    with table(typed, "whole", "gone text, a int, doubled int GENERATED ALWAYS AS (a * 2) STORED, l pairs"):
+        typed.execute("ALTER TABLE whole DROP gone")
+        typed.execute("INSERT INTO whole (a, l) VALUES (1, '{\"(3,x)\"}'), (NULL, NULL)")
+        typed.execute("ALTER TABLE whole ADD late int DEFAULT 7")
+        came = copy(typed, "SELECT w, * FROM whole w ORDER BY a")
+        row = [1, 2, [[3, "x"]], 7]
+        assert came.rows == [[row, *row], [[None, None, None, 7], None, None, None, 7]]
+    typed.execute("CREATE TYPE grown AS (x int)")
+    with table(typed, "kept", "g grown, l grown[]"):
+        typed.execute("INSERT INTO kept VALUES (ROW(1), ARRAY[ROW(2)::grown])")
+        typed.execute("ALTER TYPE grown ADD ATTRIBUTE y text")
+        typed.execute("INSERT INTO kept VALUES (ROW(3, 'z'), NULL)")
+        assert copy(typed, "SELECT * FROM kept").rows == [[[1, None], [[2, None]]], [[3, "z"], None]]
+    typed.execute("DROP TYPE grown")
 
 
 def test_shapes_of_results(typed):
