@@ -261,7 +261,7 @@ impl Encoder {
     /// Leaves the frames that are there to another process, which sends them. Returns their bytes before
     /// codecs.
     pub fn pass(&mut self) -> u64 {
-        let raw = self.untold.iter().map(|encoded| encoded.raw_bytes).sum();
+        let raw = self.untold.iter().map(|encoded| encoded.raw_bytes).sum::<u64>();
         self.told(None);
         raw
     }
@@ -286,7 +286,9 @@ impl Encoder {
         let place = body.get_mut(NUMBER_AT..NUMBER_AT + size_of::<u64>()).ok_or_else(unfit)?;
         place.copy_from_slice(&number.to_le_bytes());
         self.outgoing.push_back(Outgoing::Whole(frame));
-        self.execute.get_or_insert_with(|| self.started.elapsed());
+        if self.execute.is_none() {
+            self.execute = Some(self.started.elapsed());
+        }
         self.encoded = Instant::now();
         Ok(chunk.rows)
     }

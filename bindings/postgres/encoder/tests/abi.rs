@@ -322,15 +322,15 @@ fn chunks_of_other_encoders_are_relayed() {
                 copy.rows += 1;
                 expected += value;
             }
-            let mut raw = 0;
+            let mut bytes = 0;
             // SAFETY: the encoder is open.
             unsafe {
                 assert!(hypostyle_encoder_flush(copy.handle, copy.rows, &raw mut copy.failure));
-                assert!(hypostyle_encoder_pass(copy.handle, &raw mut raw, &raw mut copy.failure));
+                assert!(hypostyle_encoder_pass(copy.handle, &raw mut bytes, &raw mut copy.failure));
             }
             copy.rows = 0;
             copy.take().unwrap();
-            assert!(raw > 8_000);
+            assert!(bytes > 8_000);
             // The first frame of each encoder describes the columns, and is the leader's own.
             let chunk = copy.sent.pop().unwrap();
             let mut rows = 0;
@@ -340,7 +340,7 @@ fn chunks_of_other_encoders_are_relayed() {
                     leader.handle,
                     chunk.as_ptr(),
                     chunk.len(),
-                    raw,
+                    bytes,
                     &raw mut rows,
                     &raw mut leader.failure,
                 )
