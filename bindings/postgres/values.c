@@ -30,6 +30,28 @@ refuse(const FieldNode *node, int sqlstate, const char *what, const char *hint)
   ereport(ERROR, (errcode(sqlstate), errmsg("column \"%s\": %s", node->column, what), errhint("%s", hint)));
 }
 
+/* Refuses a row that is longer than a frame may be, before memory is asked for it: where its values are stored
+ * they may be short, compressed or without those that are NULL. */
+static void
+check_row(const Copy *copy, const FieldNode *node, size_t more)
+{
+  size_t most = Max(copy->options.encoder.frame_bytes, FRAME_BYTES);
+  size_t bytes = copy->bytes - copy->before + more;
+
+  if (unlikely(bytes > most))
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             errmsg("column \"%s\": a row of %zu bytes or more is longer than the %zu that a frame may have",
+                    node->column, bytes, most)));
+}
+
+static pg_noinline void
+make_room(Copy *copy, const FieldNode *node, size_t bytes)
+{
+  check_row(copy, node, bytes);
+  check(copy, hypostyle_encoder_reserve(copy->encoder, node->field, 1, bytes, &copy->failure));
+}
+
 /* The array of a field, with room for another element. */
 static inline HypostyleArray *
 place(Copy *copy, const FieldNode *node, size_t bytes)
@@ -37,8 +59,16 @@ place(Copy *copy, const FieldNode *node, size_t bytes)
   HypostyleArray *array = &copy->arrays[node->field];
 
   if (unlikely(array->length >= array->capacity || bytes > array->bytes_capacity - array->bytes_length))
-    check(copy, hypostyle_encoder_reserve(copy->encoder, node->field, 1, bytes, &copy->failure));
+    make_room(copy, node, bytes);
   return array;
+}
+
+/* Frees what a value was made whole for. A row may have many such, and a list more. */
+static inline void
+free_copy(void *whole, Datum value)
+{
+  if ((Pointer) whole != DatumGetPointer(value))
+    pfree(whole);
 }
 
 static inline void
@@ -223,23 +253,6 @@ put_code(Copy *copy, const FieldNode *node, Oid oid)
     *(int32 *) to = code;
 }
 
-/* Counts the elements of a list before they are put. What is NULL takes no place in PostgreSQL and its width
- * here, so a short value may become a row that is longer than the memory. */
-static void
-count_elements(Copy *copy, const FieldNode *node, int count)
-{
-  size_t most = Max(copy->options.encoder.frame_bytes, FRAME_BYTES);
-  size_t bytes;
-
-  copy->bytes += (size_t) count * node->element->width;
-  bytes = copy->bytes - copy->before;
-  if (unlikely(bytes > most))
-    ereport(ERROR,
-            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-             errmsg("column \"%s\": a row of %zu bytes or more is longer than the %zu that a frame may have",
-                    node->column, bytes, most)));
-}
-
 static void
 put_list(Copy *copy, const FieldNode *node, Datum value)
 {
@@ -257,7 +270,8 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
     refuse(node, ERRCODE_DATATYPE_MISMATCH, "an array has elements of another type",
            "Cast the column to text.");
   count = ARR_NDIM(list) == 0 ? 0 : ARR_DIMS(list)[0];
-  count_elements(copy, node, count);
+  check_row(copy, node, (size_t) count * element->width);
+  copy->bytes += (size_t) count * element->width;
   for (int i = 0; i < count; i++)
   {
     if (i % 1024 == 0)
@@ -273,6 +287,7 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
   }
   array = place(copy, node, 0);
   put_end(array, copy->arrays[element->field].length);
+  free_copy(list, value);
 }
 
 static bool
@@ -335,11 +350,9 @@ put_struct(Copy *copy, const FieldNode *node, Datum value)
       put_value(copy, node->members[i], values[i]);
   }
   place(copy, node, 0)->length++;
-  /* A list may have very many rows. */
   pfree(values);
   pfree(nulls);
-  if ((Pointer) header != DatumGetPointer(value))
-    pfree(header);
+  free_copy(header, value);
 }
 
 void
@@ -401,16 +414,17 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
     case PUT_TEXT:
       bytes = PG_DETOAST_DATUM_PACKED(value);
       put_text(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      free_copy(bytes, value);
       break;
     case PUT_BYTES:
       bytes = PG_DETOAST_DATUM_PACKED(value);
       put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      free_copy(bytes, value);
       break;
     case PUT_SENT:
       bytes = (struct varlena *) SendFunctionCall((FmgrInfo *) &node->output, value);
       put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
-      if ((Pointer) bytes != DatumGetPointer(value))
-        pfree(bytes);
+      free_copy(bytes, value);
       break;
     case PUT_NAME:
       put_text(copy, node, NameStr(*DatumGetName(value)), strlen(NameStr(*DatumGetName(value))));

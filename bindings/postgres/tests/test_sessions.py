@@ -444,6 +444,15 @@ def test_lists_of_rows_count_for_chunks(connection):
         assert len([kind for kind, _ in came.end["frames"] if kind == "Chunk"]) >= 6
 
 
+def test_a_row_of_many_values_that_are_stored_compressed_is_refused(connection):
+    columns = ", ".join(f"c{number} text" for number in range(12))
+    with table(connection, "packed", columns):
+        value = "repeat('x', 30000000)"
+        connection.execute(f"INSERT INTO packed SELECT {', '.join(['v'] * 12)} FROM (SELECT {value} AS v) q")
+        assert sqlstate(connection, "SELECT * FROM packed")[0] == "54000"
+        assert len(copy(connection, "SELECT c0 FROM packed").rows[0][0]) == 30000000
+
+
 def test_short_values_that_become_long_rows_are_refused(connection):
     """A list of rows that are NULL has a bit for each here, and all members there."""
     attributes = ", ".join(f"c{number} bigint" for number in range(1000))
