@@ -30,8 +30,8 @@ refuse(const FieldNode *node, int sqlstate, const char *what, const char *hint)
   ereport(ERROR, (errcode(sqlstate), errmsg("column \"%s\": %s", node->column, what), errhint("%s", hint)));
 }
 
-/* Refuses a row that is longer than a frame may be, before memory is asked for it: where its values are stored
- * they may be short, compressed or without those that are NULL. */
+/* Refuses a row that is longer than a frame may be, before memory is asked for it. Where its values are stored
+ * they may be short: compressed, or without those that are NULL. */
 static void
 check_row(const Copy *copy, const FieldNode *node, size_t more)
 {
