@@ -177,6 +177,11 @@ def test_values_that_would_change_are_not_appended(con):
     for data in ({"v": [1.5]}, {"l": [[1.0, 2.5]]}, {"v": [2**40]}, {"l": [[2**40]]}):
         with pytest.raises(hypostyle.Error):
             con.append("whole", data)
+    con.execute("drop table if exists finer; create table finer (t timestamp, d date)")
+    for column, values in (("t", pa.array([1], pa.timestamp("ns"))), ("d", pa.array([1], pa.timestamp("s")))):
+        with pytest.raises(hypostyle.DataError, match="finer than"):
+            con.append("finer", pa.table({column: values}))
+    assert con.append("finer", pa.table({"t": pa.array([1000], pa.timestamp("ns"))})) == 1
     assert con.append("whole", {"v": [2.0], "l": [[1.0, None]]}) == 1
     assert con.sql("select * from whole").fetchall() == [(2, [1, None])]
 

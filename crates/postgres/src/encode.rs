@@ -2,21 +2,26 @@
 
 use crate::nested;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Float64Type, TimestampMicrosecondType};
+use arrow_array::types::{
+    Date32Type, Float64Type, Int64Type, IntervalMonthDayNanoType, TimestampMicrosecondType,
+};
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeStringArray, OffsetSizeTrait};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use bytes::{BufMut, BytesMut};
 use hypostyle_pgtypes::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use hypostyle_pgtypes::types::{self as pg, PostgresType, Shown};
 use hypostyle_pgtypes::{Cells, Column, IntervalStyle, Style};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result};
 
 /// The bytes of a UUID.
 const UUID_BYTES: i32 = 16;
 
 /// The least number that a REAL rounds to infinity: 2^128 - 2^103.
 const REAL_END: f64 = 3.402_823_567_797_336_6e38;
+
+/// Nanoseconds of a microsecond.
+const NANOSECONDS: i64 = 1_000;
 
 /// The version of JSON's binary form.
 const JSONB_VERSION: u8 = 1;
@@ -255,6 +260,9 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
             Err(format!("a value is not a whole number of {}", scalar.sql))
         };
     }
+    if is_cut(array, scalar) {
+        return Err(format!("a value is finer than {}", scalar.sql));
+    }
     // These would become infinite.
     let is_beyond = match array.data_type() {
         DataType::Date32 => {
@@ -272,6 +280,39 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
         _ => false,
     };
     if is_beyond { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
+}
+
+/// Says whether values have parts that a type of days, or of microseconds, has not.
+fn is_cut(array: &ArrayRef, scalar: PostgresType) -> bool {
+    if let DataType::Interval(IntervalUnit::MonthDayNano) = array.data_type() {
+        let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
+        return scalar.name == "interval"
+            && intervals.iter().flatten().any(|interval| interval.nanoseconds % NANOSECONDS != 0);
+    }
+    let Some(step) = step(array.data_type(), scalar) else { return false };
+    let counts = cast(array, &DataType::Int64);
+    counts.is_ok_and(|counts| {
+        counts.as_primitive::<Int64Type>().iter().flatten().any(|count| count % step != 0)
+    })
+}
+
+/// Returns how many units of an Arrow type of times a unit of the server's type is, where it is more than one.
+fn step(values: &DataType, scalar: PostgresType) -> Option<i64> {
+    let a_day = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => DAY_MICROSECONDS / 1_000_000,
+        TimeUnit::Millisecond => DAY_MICROSECONDS / 1_000,
+        TimeUnit::Microsecond => DAY_MICROSECONDS,
+        TimeUnit::Nanosecond => DAY_MICROSECONDS * NANOSECONDS,
+    };
+    match (values, scalar.name) {
+        (DataType::Timestamp(TimeUnit::Nanosecond, _), "timestamp" | "timestamptz")
+        | (DataType::Time64(TimeUnit::Nanosecond), "time")
+        | (DataType::Duration(TimeUnit::Nanosecond), "interval") => Some(NANOSECONDS),
+        (DataType::Date64, "date") => Some(a_day(&TimeUnit::Millisecond)),
+        // The day of an instant depends on where it is looked at.
+        (DataType::Timestamp(unit, None), "date") => Some(a_day(unit)),
+        _ => None,
+    }
 }
 
 /// Returns the elements of the lists of an array, if they are lists.
@@ -357,8 +398,13 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::types::{Int32Type, Int64Type};
-    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, NullArray, StringArray};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        Date32Array, Date64Array, DurationNanosecondArray, Float64Array, Int64Array,
+        IntervalMonthDayNanoArray, ListArray, NullArray, StringArray, Time64NanosecondArray,
+        TimestampMillisecondArray, TimestampNanosecondArray,
+    };
+    use arrow_buffer::IntervalMonthDayNano;
     use std::sync::Arc;
 
     fn binary(array: impl Array + 'static, oid: u32) -> Result<Vec<u8>> {
@@ -396,6 +442,39 @@ mod tests {
         let least = format!("1e{}", i64::MIN);
         for text in ["", "-", ".", "a", "1e", "1e999999", "1_0", "0x1", &least] {
             assert!(binary(StringArray::from(vec![text]), pg::NUMERIC.oid).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_that_would_be_cut_are_refused() {
+        const DAY: i64 = 86_400_000;
+        let interval =
+            |nanoseconds| IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(1, 2, nanoseconds)]);
+        for (cut, whole) in [
+            (
+                binary(TimestampNanosecondArray::from(vec![1_001]), pg::TIMESTAMP.oid),
+                binary(TimestampNanosecondArray::from(vec![1_000]), pg::TIMESTAMP.oid),
+            ),
+            (
+                binary(Time64NanosecondArray::from(vec![1_001]), pg::TIME.oid),
+                binary(Time64NanosecondArray::from(vec![1_000]), pg::TIME.oid),
+            ),
+            (
+                binary(DurationNanosecondArray::from(vec![-1]), pg::INTERVAL.oid),
+                binary(DurationNanosecondArray::from(vec![-1_000]), pg::INTERVAL.oid),
+            ),
+            (binary(interval(5), pg::INTERVAL.oid), binary(interval(5_000), pg::INTERVAL.oid)),
+            (
+                binary(Date64Array::from(vec![DAY + 1]), pg::DATE.oid),
+                binary(Date64Array::from(vec![DAY]), pg::DATE.oid),
+            ),
+            (
+                binary(TimestampMillisecondArray::from(vec![1 - DAY]), pg::DATE.oid),
+                binary(TimestampMillisecondArray::from(vec![-DAY]), pg::DATE.oid),
+            ),
+        ] {
+            assert!(cut.unwrap_err().message().contains("finer than"));
+            assert!(whole.is_ok());
         }
     }
 
