@@ -260,9 +260,6 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
             Err(format!("a value is not a whole number of {}", scalar.sql))
         };
     }
-    if is_cut(array, scalar) {
-        return Err(format!("a value is finer than {}", scalar.sql));
-    }
     // These would become infinite.
     let is_beyond = match array.data_type() {
         DataType::Date32 => {
@@ -280,6 +277,20 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
         _ => false,
     };
     if is_beyond { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
+}
+
+/// Refuses values that a column would cut. Parameters are cut by the server's types, as its constants are: a
+/// program's clock may have nanoseconds.
+///
+/// # Errors
+/// `InvalidInput`.
+pub fn check_whole(array: &ArrayRef, name: &str, target: Target) -> Result<()> {
+    let Some((scalar, _)) = target.binary else { return Ok(()) };
+    let elements = elements(array);
+    match is_cut(elements.as_ref().unwrap_or(array), scalar) {
+        true => Err(Error::invalid_input(format!("column \"{name}\": a value is finer than {}", scalar.sql))),
+        false => Ok(()),
+    }
 }
 
 /// Says whether values have parts that a type of days, or of microseconds, has not.
@@ -400,9 +411,8 @@ mod tests {
     use super::*;
     use arrow_array::types::Int32Type;
     use arrow_array::{
-        Date32Array, Date64Array, DurationNanosecondArray, Float64Array, Int64Array,
-        IntervalMonthDayNanoArray, ListArray, NullArray, StringArray, Time64NanosecondArray,
-        TimestampMillisecondArray, TimestampNanosecondArray,
+        Date32Array, Date64Array, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray, NullArray,
+        StringArray, Time64NanosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
     };
     use arrow_buffer::IntervalMonthDayNano;
     use std::sync::Arc;
@@ -446,35 +456,30 @@ mod tests {
     }
 
     #[test]
-    fn times_that_would_be_cut_are_refused() {
+    fn times_that_a_column_would_cut_are_refused() {
         const DAY: i64 = 86_400_000;
-        let interval =
-            |nanoseconds| IntervalMonthDayNanoArray::from(vec![IntervalMonthDayNano::new(1, 2, nanoseconds)]);
-        for (cut, whole) in [
-            (
-                binary(TimestampNanosecondArray::from(vec![1_001]), pg::TIMESTAMP.oid),
-                binary(TimestampNanosecondArray::from(vec![1_000]), pg::TIMESTAMP.oid),
-            ),
-            (
-                binary(Time64NanosecondArray::from(vec![1_001]), pg::TIME.oid),
-                binary(Time64NanosecondArray::from(vec![1_000]), pg::TIME.oid),
-            ),
-            (
-                binary(DurationNanosecondArray::from(vec![-1]), pg::INTERVAL.oid),
-                binary(DurationNanosecondArray::from(vec![-1_000]), pg::INTERVAL.oid),
-            ),
-            (binary(interval(5), pg::INTERVAL.oid), binary(interval(5_000), pg::INTERVAL.oid)),
-            (
-                binary(Date64Array::from(vec![DAY + 1]), pg::DATE.oid),
-                binary(Date64Array::from(vec![DAY]), pg::DATE.oid),
-            ),
-            (
-                binary(TimestampMillisecondArray::from(vec![1 - DAY]), pg::DATE.oid),
-                binary(TimestampMillisecondArray::from(vec![-DAY]), pg::DATE.oid),
-            ),
+        let check = |array: ArrayRef, oid: u32| {
+            let target = Target::new(oid, array.data_type());
+            assert!(Encoded::new(&array, "c", target).is_ok());
+            check_whole(&array, "c", target)
+        };
+        let interval = |nanoseconds: i64| {
+            let interval = IntervalMonthDayNano::new(1, 2, nanoseconds);
+            Arc::new(IntervalMonthDayNanoArray::from(vec![interval])) as ArrayRef
+        };
+        let timestamp = |time: i64| Arc::new(TimestampNanosecondArray::from(vec![time])) as ArrayRef;
+        let time = |time: i64| Arc::new(Time64NanosecondArray::from(vec![time])) as ArrayRef;
+        let day = |time: i64| Arc::new(Date64Array::from(vec![time])) as ArrayRef;
+        let instant = |time: i64| Arc::new(TimestampMillisecondArray::from(vec![time])) as ArrayRef;
+        for (cut, whole, oid) in [
+            (timestamp(1_001), timestamp(1_000), pg::TIMESTAMP.oid),
+            (time(1_001), time(1_000), pg::TIME.oid),
+            (interval(5), interval(5_000), pg::INTERVAL.oid),
+            (day(DAY + 1), day(DAY), pg::DATE.oid),
+            (instant(1 - DAY), instant(-DAY), pg::DATE.oid),
         ] {
-            assert!(cut.unwrap_err().message().contains("finer than"));
-            assert!(whole.is_ok());
+            assert!(check(cut, oid).unwrap_err().message().contains("finer than"));
+            check(whole, oid).unwrap();
         }
     }
 
