@@ -307,7 +307,7 @@ fn is_cut(array: &ArrayRef, scalar: PostgresType) -> bool {
     })
 }
 
-/// Returns how many units of an Arrow type of times a unit of the server's type is, where it is more than one.
+/// Returns how many units of an Arrow type a unit of the server's type is, where it is more than one.
 fn step(values: &DataType, scalar: PostgresType) -> Option<i64> {
     let a_day = |unit: &TimeUnit| match unit {
         TimeUnit::Second => DAY_MICROSECONDS / 1_000_000,

@@ -59,7 +59,8 @@ impl Stream {
         self.take(link, usize::MAX);
     }
 
-    /// Takes the rows that a statement gives of what it has written, if they are few. Its end may be an error.
+    /// Takes the rows that a statement gives of what it has written, if they are few. Its end may be an
+    /// error.
     pub fn take_written(&self, link: &mut Link) -> Result<()> {
         self.take(link, WRITTEN_BATCHES);
         match &self.state.lock().source {
@@ -180,8 +181,8 @@ impl QueryResult {
         self.schema.clone()
     }
 
-    /// Returns the number of rows that the statement has written, as far as it is known: a statement that also
-    /// gives rows tells it behind them.
+    /// Returns the number of rows that the statement has written, as far as it is known: a statement that
+    /// also gives rows tells it behind them.
     pub fn rows_affected(&self) -> Option<u64> {
         self.rows_affected.or_else(|| self.stream.state.lock().affected)
     }

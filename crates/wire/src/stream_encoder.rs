@@ -182,9 +182,9 @@ impl StreamEncoder {
         }
     }
 
-    /// Takes a chunk without dictionaries that another encoder has encoded for a stream of the same schema, with
-    /// the checksum of its payload and its bytes before and after codecs. Returns the number that it has in
-    /// this stream.
+    /// Takes a chunk without dictionaries that another encoder has encoded for a stream of the same schema,
+    /// with the checksum of its payload and its bytes before and after codecs. Returns the number that it has
+    /// in this stream.
     pub fn adopt(&mut self, rows: u64, checksum: u64, raw: u64, sent: u64) -> u64 {
         let number = self.next;
         self.next += 1;
