@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks the JDBC driver against the built library: compiles it without warnings, and runs its tests on each Java of this
 # machine, 17 or later. Asks no network; scripts/setup_java.sh has fetched what Maven needs. Fails when something is
-# missing, and when a test is skipped. MODULES limits it (driver), HYPOSTYLE_PREFIX uses an installation.
+# missing, and when a test is skipped. A PostgreSQL server runs beside (scripts/with_postgres.sh). MODULES limits it
+# (driver), HYPOSTYLE_PREFIX uses an installation.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -43,7 +44,7 @@ while read -r version java; do
     printf 'Java %s: %s\n' "$version" "$java"
     options=()
     ((version < 24)) || options+=(-Dtest.options=--enable-native-access=ALL-UNNAMED)
-    mvn -q -B -o -f bindings/java/pom.xml -pl "${MODULES:-driver}" -am test "-Dtest.java=$java" "-Dhypostyle.library=$library" \
+    scripts/with_postgres.sh mvn -q -B -o -f bindings/java/pom.xml -pl "${MODULES:-driver}" -am test "-Dtest.java=$java" "-Dhypostyle.library=$library" \
         "-Dhypostyle.program=$program" "${options[@]}" || fail "tests have failed on Java $version"
     skipped=$(sum skipped)
     ((skipped == 0)) || fail "$skipped tests were skipped on Java $version"

@@ -150,7 +150,7 @@ describe_numeric(Copy *copy, FieldNode *node, HypostyleField *field, int32 typmo
       node->put = PUT_DOUBLE_OF_NUMERIC;
       return;
     }
-    if (copy->options.numerics == NUMERIC_TEXT)
+    if (copy->options.numerics != NUMERIC_DECIMAL)
     {
       use_output(copy, node, field, HYPOSTYLE_VARCHAR);
       return;
@@ -211,9 +211,13 @@ static const struct
 static bool
 describe_struct(Copy *copy, FieldNode *node, int depth)
 {
-  TupleDesc attributes = lookup_rowtype_tupdesc_copy(node->type, -1);
+  TypeCacheEntry *type = lookup_type_cache(node->type, TYPECACHE_TUPDESC);
+  TupleDesc attributes;
   uint32_t count = 0;
 
+  if (type->tupDesc == NULL)
+    return false;
+  attributes = CreateTupleDescCopyConstr(type->tupDesc);
   for (int i = 0; i < attributes->natts; i++)
     count += !TupleDescAttr(attributes, i)->attisdropped;
   if (count == 0)
@@ -222,6 +226,8 @@ describe_struct(Copy *copy, FieldNode *node, int depth)
   copy->fields[node->field].members = count;
   node->put = PUT_STRUCT;
   node->attributes = attributes;
+  node->version = palloc(sizeof(uint64));
+  *node->version = type->tupDesc_identifier;
   node->members = palloc0(attributes->natts * sizeof(FieldNode *));
   for (int i = 0; i < attributes->natts; i++)
   {
@@ -285,4 +291,17 @@ describe(Copy *copy, const char *column, const char *name, Oid type, int32 typmo
   else
     use_output(copy, node, field, base == JSONBOID ? HYPOSTYLE_JSON : HYPOSTYLE_VARCHAR);
   return node;
+}
+
+size_t
+measure(const Copy *copy, FieldNode *node)
+{
+  node->width = copy->arrays[node->field].width;
+  if (node->element != NULL)
+    (void) measure(copy, node->element);
+  if (node->members != NULL)
+    for (int i = 0; i < node->attributes->natts; i++)
+      if (node->members[i] != NULL)
+        node->width += measure(copy, node->members[i]);
+  return node->width;
 }

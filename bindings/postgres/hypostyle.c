@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 
 #include "access/xact.h"
+#include "catalog/pg_type.h"
 #include "commands/defrem.h"
 #include "executor/executor.h"
 #include "libpq/libpq.h"
@@ -27,21 +28,22 @@
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/value.h"
+#include "optimizer/optimizer.h"
 #include "parser/parse_node.h"
 #include "tcop/tcopprot.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
+#include "utils/guc.h"
 #include "utils/snapmgr.h"
 #pragma GCC diagnostic pop
 
 #if PG_VERSION_NUM >= 180000
-PG_MODULE_MAGIC_EXT(.name = "hypostyle", .version = "0.1");
+PG_MODULE_MAGIC_EXT(.name = "hypostyle", .version = "0.2");
 #else
 PG_MODULE_MAGIC;
 #endif
 
-/* The longest body of a frame unless the client says another, and at most. */
-#define FRAME_BYTES (256 << 20)
+/* The longest body of a frame at most. */
 #define FRAME_BYTES_MAX (MaxAllocSize - 64)
 
 /* Longer messages do not go through the send buffer, which never shrinks. */
@@ -113,15 +115,19 @@ put_frames(Copy *copy)
   }
 }
 
-static void
-send_chunk(Copy *copy)
+void
+encode_rows(Copy *copy)
 {
-  bool has_waited;
-
   check(copy, hypostyle_encoder_flush(copy->encoder, copy->rows, &copy->failure));
   copy->rows = 0;
   copy->bytes = 0;
-  has_waited = put_frames(copy);
+}
+
+static void
+send_frames(Copy *copy)
+{
+  bool has_waited = put_frames(copy);
+
   has_waited |= send_buffer();
   check(copy, hypostyle_encoder_told(copy->encoder, has_waited, &copy->failure));
 }
@@ -133,11 +139,18 @@ free_encoder(void *copy)
   ((Copy *) copy)->encoder = NULL;
 }
 
-/* Describes the columns, and answers that rows come. Whatever can be refused is refused before. */
-static void
-copy_start(Copy *copy, TupleDesc columns)
+int32
+modifier(const Copy *copy, Form_pg_attribute column, int number)
 {
-  StringInfoData answer;
+  if (column->atttypid == NUMERICOID && column->atttypmod < 0 && number < copy->options.modifier_count)
+    return copy->options.modifiers[number];
+  return column->atttypmod;
+}
+
+void
+describe_columns(Copy *copy, TupleDesc columns, const List *names)
+{
+  MemoryContext before = MemoryContextSwitchTo(copy->memory);
 
   copy->converts = GetDatabaseEncoding() != PG_UTF8;
   copy->column_count = columns->natts;
@@ -147,18 +160,36 @@ copy_start(Copy *copy, TupleDesc columns)
   for (int i = 0; i < columns->natts; i++)
   {
     Form_pg_attribute column = TupleDescAttr(columns, i);
-    char *name = pstrdup(NameStr(column->attname));
+    char *name = pstrdup(names == NIL ? NameStr(column->attname) : strVal(list_nth(names, i)));
 
-    copy->columns[i] = describe(copy, name, name, column->atttypid, column->atttypmod, 0);
+    copy->columns[i] = describe(copy, name, name, column->atttypid, modifier(copy, column, i), 0);
   }
+  MemoryContextSwitchTo(before);
+}
+
+void
+open_encoder(Copy *copy)
+{
   check(copy, hypostyle_encoder_open(copy->fields, copy->field_count, &copy->options.encoder, &copy->encoder,
                                      &copy->arrays, &copy->room, &copy->failure));
+  for (int i = 0; i < copy->column_count; i++)
+    (void) measure(copy, copy->columns[i]);
+}
 
+/* Describes the columns, and answers that rows come. Whatever can be refused is refused before. */
+static void
+copy_start(Copy *copy, TupleDesc columns)
+{
+  StringInfoData answer;
+
+  if (!copy->relays)
+    describe_columns(copy, columns, NIL);
+  open_encoder(copy);
   /* CopyOutResponse: binary, as each column is. */
   pq_beginmessage(&answer, 'H');
   pq_sendbyte(&answer, 1);
-  pq_sendint16(&answer, (uint16) columns->natts);
-  for (int i = 0; i < columns->natts; i++)
+  pq_sendint16(&answer, (uint16) copy->column_count);
+  for (int i = 0; i < copy->column_count; i++)
     pq_sendint16(&answer, 1);
   pq_endmessage(&answer);
   (void) put_frames(copy);
@@ -175,13 +206,14 @@ is_full(const Copy *copy)
   return copy->rows < BLOCK || copy->rows % BLOCK == 0 || copy->bytes >= copy->room.bytes / 4 * 5;
 }
 
-static void
-copy_row(Copy *copy, TupleTableSlot *slot)
+static inline bool
+put_row(Copy *copy, TupleTableSlot *slot)
 {
   MemoryContext before;
 
   slot_getallattrs(slot);
   before = MemoryContextSwitchTo(copy->row);
+  copy->before = copy->bytes;
   for (int i = 0; i < copy->column_count; i++)
   {
     if (slot->tts_isnull[i])
@@ -193,15 +225,53 @@ copy_row(Copy *copy, TupleTableSlot *slot)
   MemoryContextReset(copy->row);
   copy->rows++;
   copy->bytes += copy->room.row_bytes;
-  if (unlikely(is_full(copy)))
-    send_chunk(copy);
+  return is_full(copy);
+}
+
+bool
+add_row(Copy *copy, TupleTableSlot *slot)
+{
+  return put_row(copy, slot);
+}
+
+static void
+copy_row(Copy *copy, TupleTableSlot *slot)
+{
+  if (likely(!put_row(copy, slot)))
+    return;
+  encode_rows(copy);
+  send_frames(copy);
+}
+
+/* Sends a chunk that a worker has encoded, or this process beside them: its bytes before codecs stand before
+ * it. */
+static void
+copy_chunk(Copy *copy, TupleTableSlot *slot)
+{
+  struct varlena *message;
+  size_t length;
+  uint64 raw;
+  uint64 rows;
+
+  slot_getallattrs(slot);
+  if (slot->tts_isnull[0])
+    elog(ERROR, "a worker has sent no chunk");
+  message = PG_DETOAST_DATUM_PACKED(slot->tts_values[0]);
+  length = VARSIZE_ANY_EXHDR(message);
+  if (length < sizeof(raw))
+    elog(ERROR, "a worker has sent %zu bytes for a chunk", length);
+  memcpy(&raw, VARDATA_ANY(message), sizeof(raw));
+  check(copy, hypostyle_encoder_relay(copy->encoder, VARDATA_ANY(message) + sizeof(raw), length - sizeof(raw),
+                                      raw, &rows, &copy->failure));
+  copy->relayed += rows;
+  send_frames(copy);
 }
 
 /* The last chunk, and what ends the stream. */
 static void
 copy_end(Copy *copy, uint64 affected)
 {
-  check(copy, hypostyle_encoder_flush(copy->encoder, copy->rows, &copy->failure));
+  encode_rows(copy);
   (void) put_frames(copy);
   check(copy, hypostyle_encoder_end(copy->encoder, affected, IsTransactionBlock(), &copy->failure));
   (void) put_frames(copy);
@@ -211,7 +281,12 @@ copy_end(Copy *copy, uint64 affected)
 static bool
 receive_slot(TupleTableSlot *slot, DestReceiver *self)
 {
-  copy_row((Copy *) self, slot);
+  Copy *copy = (Copy *) self;
+
+  if (copy->relays)
+    copy_chunk(copy, slot);
+  else
+    copy_row(copy, slot);
   return true;
 }
 
@@ -313,6 +388,8 @@ read_numerics(ParseState *parse, DefElem *option, Options *options)
 
   if (strcmp(value, "text") == 0)
     options->numerics = NUMERIC_TEXT;
+  else if (strcmp(value, "auto") == 0)
+    options->numerics = NUMERIC_AUTO;
   else if (strcmp(value, "double") == 0)
     options->numerics = NUMERIC_DOUBLE;
   else if (sscanf(value, "decimal(%2d,%2d)%n", &options->precision, &options->scale, &end) == 2 &&
@@ -322,7 +399,7 @@ read_numerics(ParseState *parse, DefElem *option, Options *options)
   else
     ereport(ERROR,
             (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-             errmsg("numeric must be text, double or decimal(precision,scale), and not \"%s\"", value),
+             errmsg("numeric must be auto, text, double or decimal(precision,scale), and not \"%s\"", value),
              errhint("A precision is 1 to %d, and a scale 0 to the precision.", DECIMAL_DIGITS_MAX),
              parser_errposition(parse, option->location)));
 }
@@ -371,10 +448,30 @@ read_options(ParseState *parse, List *list)
   return options;
 }
 
+/* Plans as if rows from workers cost nothing on their way: they are encoded before. */
+static PlannedStmt *
+plan_for_workers(Query *query, const char *text, ParamListInfo params)
+{
+  double before = parallel_tuple_cost;
+  PlannedStmt *volatile plan = NULL;
+
+  PG_TRY();
+  {
+    parallel_tuple_cost = 0;
+    plan = pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
+  }
+  PG_FINALLY();
+  {
+    parallel_tuple_cost = before;
+  }
+  PG_END_TRY();
+  return plan;
+}
+
 /* Plans the query, with what COPY allows. */
 static PlannedStmt *
 plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text, ParamListInfo params,
-           QueryEnvironment *environment)
+           QueryEnvironment *environment, Options *options)
 {
   RawStmt *raw = makeNode(RawStmt);
   int count = params == NULL ? 0 : params->numParams;
@@ -405,11 +502,14 @@ plan_query(const CopyStmt *statement, const PlannedStmt *outer, const char *text
   if (query->commandType != CMD_SELECT && query->returningList == NIL)
     ereport(ERROR,
             (errcode(ERRCODE_FEATURE_NOT_SUPPORTED), errmsg("COPY query must have a RETURNING clause")));
-  return pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
+  /* Planning changes the query. */
+  if (options->numerics == NUMERIC_AUTO)
+    options->modifiers = find_modifiers(query, &options->modifier_count);
+  return encode_in_workers ? plan_for_workers(query, text, params)
+                           : pg_plan_query(query, text, CURSOR_OPT_PARALLEL_OK, params);
 }
 
-/* A COPY in a memory context of its own, which frees the Rust half with it. */
-static Copy *
+Copy *
 make_copy(const Options *options)
 {
   MemoryContext memory = AllocSetContextCreate(CurrentMemoryContext, "hypostyle", ALLOCSET_DEFAULT_SIZES);
@@ -437,6 +537,17 @@ run(Copy *copy, PlannedStmt *plan, const char *text, ParamListInfo params, Query
   MemoryContext before;
   uint64 rows;
 
+  if (encode_in_workers && plan->commandType == CMD_SELECT && IsA(plan->planTree, Gather))
+  {
+    TupleDesc columns = ExecCleanTypeFromTL(plan->planTree->targetlist);
+
+    describe_columns(copy, columns, NIL);
+    copy->relays = workers_may_encode(copy, plan);
+    if (copy->relays)
+      let_workers_encode(copy, plan, columns);
+    else
+      copy->field_count = 0;
+  }
   PushCopiedSnapshot(GetActiveSnapshot());
   UpdateActiveSnapshotCommandId();
   query = CreateQueryDesc(plan, text, GetActiveSnapshot(), InvalidSnapshot, &copy->receiver, params,
@@ -451,7 +562,7 @@ run(Copy *copy, PlannedStmt *plan, const char *text, ParamListInfo params, Query
 #else
   ExecutorRun(query, ForwardScanDirection, 0, true);
 #endif
-  rows = query->estate->es_processed;
+  rows = copy->relays ? copy->relayed : query->estate->es_processed;
   ExecutorFinish(query);
   copy_end(copy, plan->commandType == CMD_SELECT ? PG_UINT64_MAX : rows);
   ExecutorEnd(query);
@@ -487,7 +598,7 @@ process_utility(PlannedStmt *statement, const char *text, bool is_read_only, Pro
   parse->p_sourcetext = text;
   parse->p_queryEnv = environment;
   options = read_options(parse, stmt->options);
-  plan = plan_query(stmt, statement, text, params, environment);
+  plan = plan_query(stmt, statement, text, params, environment, &options);
   copy = make_copy(&options);
   rows = run(copy, plan, text, params, environment);
   MemoryContextDelete(copy->memory);
@@ -501,6 +612,11 @@ void _PG_init(void);
 void
 _PG_init(void)
 {
+  DefineCustomBoolVariable("hypostyle.encode_in_workers", "Lets the workers of parallel queries encode.",
+                           "Chunks come in no order then. It is off unless it is asked for.",
+                           &encode_in_workers, false, PGC_USERSET, 0, NULL, NULL, NULL);
+  MarkGUCPrefixReserved("hypostyle");
+  register_workers();
   next_process_utility = ProcessUtility_hook;
   ProcessUtility_hook = process_utility;
 }

@@ -15,6 +15,7 @@
 #include "utils/date.h"
 #include "utils/numeric.h"
 #include "utils/timestamp.h"
+#include "utils/typcache.h"
 #include "utils/uuid.h"
 #pragma GCC diagnostic pop
 
@@ -29,6 +30,28 @@ refuse(const FieldNode *node, int sqlstate, const char *what, const char *hint)
   ereport(ERROR, (errcode(sqlstate), errmsg("column \"%s\": %s", node->column, what), errhint("%s", hint)));
 }
 
+/* Refuses a row that is longer than a frame may be, before memory is asked for it. Where its values are stored
+ * they may be short: compressed, or without those that are NULL. */
+static void
+check_row(const Copy *copy, const FieldNode *node, size_t more)
+{
+  size_t most = Max(copy->options.encoder.frame_bytes, FRAME_BYTES);
+  size_t bytes = copy->bytes - copy->before + more;
+
+  if (unlikely(bytes > most))
+    ereport(ERROR,
+            (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+             errmsg("column \"%s\": a row of %zu bytes or more is longer than the %zu that a frame may have",
+                    node->column, bytes, most)));
+}
+
+static pg_noinline void
+make_room(Copy *copy, const FieldNode *node, size_t bytes)
+{
+  check_row(copy, node, bytes);
+  check(copy, hypostyle_encoder_reserve(copy->encoder, node->field, 1, bytes, &copy->failure));
+}
+
 /* The array of a field, with room for another element. */
 static inline HypostyleArray *
 place(Copy *copy, const FieldNode *node, size_t bytes)
@@ -36,8 +59,16 @@ place(Copy *copy, const FieldNode *node, size_t bytes)
   HypostyleArray *array = &copy->arrays[node->field];
 
   if (unlikely(array->length >= array->capacity || bytes > array->bytes_capacity - array->bytes_length))
-    check(copy, hypostyle_encoder_reserve(copy->encoder, node->field, 1, bytes, &copy->failure));
+    make_room(copy, node, bytes);
   return array;
+}
+
+/* Frees what a value was made whole for. A row may have many such, and a list more. */
+static inline void
+free_copy(void *whole, Datum value)
+{
+  if ((Pointer) whole != DatumGetPointer(value))
+    pfree(whole);
 }
 
 static inline void
@@ -67,8 +98,9 @@ put_text(Copy *copy, const FieldNode *node, const char *text, size_t length)
 
     if (converted != text)
     {
-      text = converted;
-      length = strlen(converted);
+      put_bytes(copy, node, converted, strlen(converted));
+      pfree(converted);
+      return;
     }
   }
   put_bytes(copy, node, text, length);
@@ -238,8 +270,12 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
     refuse(node, ERRCODE_DATATYPE_MISMATCH, "an array has elements of another type",
            "Cast the column to text.");
   count = ARR_NDIM(list) == 0 ? 0 : ARR_DIMS(list)[0];
+  check_row(copy, node, (size_t) count * element->width);
+  copy->bytes += (size_t) count * element->width;
   for (int i = 0; i < count; i++)
   {
+    if (i % 1024 == 0)
+      CHECK_FOR_INTERRUPTS();
     if (mask != NULL && !(mask[i / 8] & (1 << i % 8)))
     {
       put_null(copy, element);
@@ -249,9 +285,47 @@ put_list(Copy *copy, const FieldNode *node, Datum value)
     at = att_addlength_pointer(at, node->length, at);
     at = (const char *) att_align_nominal(at, node->align);
   }
-  copy->bytes += (size_t) count * copy->arrays[element->field].width;
   array = place(copy, node, 0);
   put_end(array, copy->arrays[element->field].length);
+  free_copy(list, value);
+}
+
+static bool
+is_same_type(TupleDesc one, TupleDesc other)
+{
+  if (one->natts != other->natts)
+    return false;
+  for (int i = 0; i < one->natts; i++)
+    if (TupleDescAttr(one, i)->atttypid != TupleDescAttr(other, i)->atttypid)
+      return false;
+  return true;
+}
+
+/* Looks whether a row is laid out as its type was when the statement began. No lock is held on the type: a
+ * function that makes rows, or another session, may change it meanwhile, and then bytes of a number would be
+ * taken for the length of a text. PostgreSQL's own output looks at the type for each value, too. */
+static void
+check_type(const FieldNode *node, HeapTupleHeader header)
+{
+  TypeCacheEntry *type = lookup_type_cache(node->type, TYPECACHE_TUPDESC);
+  bool is_same = true;
+
+  if (unlikely(type->tupDesc_identifier != *node->version))
+  {
+    is_same = type->tupDesc != NULL && is_same_type(node->attributes, type->tupDesc);
+    *node->version = type->tupDesc_identifier;
+  }
+  if (unlikely(HeapTupleHeaderGetTypeId(header) != node->type))
+  {
+    TupleDesc own =
+        lookup_rowtype_tupdesc(HeapTupleHeaderGetTypeId(header), HeapTupleHeaderGetTypMod(header));
+
+    is_same = is_same && is_same_type(node->attributes, own);
+    ReleaseTupleDesc(own);
+  }
+  if (unlikely(!is_same))
+    refuse(node, ERRCODE_DATATYPE_MISMATCH, "the type of a row was changed meanwhile",
+           "Run the statement again.");
 }
 
 static void
@@ -263,6 +337,7 @@ put_struct(Copy *copy, const FieldNode *node, Datum value)
   Datum *values = palloc(count * sizeof(Datum));
   bool *nulls = palloc(count * sizeof(bool));
 
+  check_type(node, header);
   ItemPointerSetInvalid(&tuple.t_self);
   heap_deform_tuple(&tuple, node->attributes, values, nulls);
   for (int i = 0; i < count; i++)
@@ -275,6 +350,9 @@ put_struct(Copy *copy, const FieldNode *node, Datum value)
       put_value(copy, node->members[i], values[i]);
   }
   place(copy, node, 0)->length++;
+  pfree(values);
+  pfree(nulls);
+  free_copy(header, value);
 }
 
 void
@@ -336,14 +414,17 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
     case PUT_TEXT:
       bytes = PG_DETOAST_DATUM_PACKED(value);
       put_text(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      free_copy(bytes, value);
       break;
     case PUT_BYTES:
       bytes = PG_DETOAST_DATUM_PACKED(value);
       put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      free_copy(bytes, value);
       break;
     case PUT_SENT:
       bytes = (struct varlena *) SendFunctionCall((FmgrInfo *) &node->output, value);
       put_bytes(copy, node, VARDATA_ANY(bytes), VARSIZE_ANY_EXHDR(bytes));
+      free_copy(bytes, value);
       break;
     case PUT_NAME:
       put_text(copy, node, NameStr(*DatumGetName(value)), strlen(NameStr(*DatumGetName(value))));
@@ -351,6 +432,7 @@ put_value(Copy *copy, const FieldNode *node, Datum value)
     case PUT_OUTPUT:
       text = OutputFunctionCall((FmgrInfo *) &node->output, value);
       put_text(copy, node, text, strlen(text));
+      pfree(text);
       break;
     case PUT_LABEL:
       text = find_label(node, DatumGetObjectId(value))->label;

@@ -18,8 +18,44 @@ static SQLRETURN set_autocommit(connection *conn, SQLUINTEGER value) {
   return SQL_SUCCESS;
 }
 
+static const struct {
+  SQLUINTEGER level;
+  const char *name;
+} levels[] = {
+    {SQL_TXN_READ_UNCOMMITTED, "READ UNCOMMITTED"},
+    {SQL_TXN_READ_COMMITTED, "READ COMMITTED"},
+    {SQL_TXN_REPEATABLE_READ, "REPEATABLE READ"},
+    {SQL_TXN_SERIALIZABLE, "SERIALIZABLE"},
+};
+
+/* PostgreSQL has all levels. The setting holds when the transaction that begins with it is over. */
+static SQLRETURN set_isolation_in_postgres(connection *conn, SQLUINTEGER level) {
+  const char *name = NULL;
+  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+    if (levels[i].level == level) name = levels[i].name;
+  if (name == NULL) return fail(conn, "HY024", "there is no isolation level %u", (unsigned)level);
+  if (conn->session == NULL) return fail(conn, "08003", "the connection is not open");
+  if (hypostyle_transaction_state(conn->session) != HYPOSTYLE_NO_TRANSACTION)
+    return fail(conn, "HY011", "a transaction is open, which has its isolation level");
+  builder sql = {0};
+  add_format(&sql, "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL %s", name);
+  SQLRETURN returned = sql.failed ? fail_memory(conn) : run(conn, conn, sql.data);
+  free(sql.data);
+  return returned == SQL_SUCCESS ? end_transaction(conn, conn, SQL_COMMIT) : returned;
+}
+
+static SQLRETURN give_isolation_in_postgres(connection *conn, SQLUINTEGER *level) {
+  char *name = ask_text(conn, conn, "SELECT upper(current_setting('default_transaction_isolation'))");
+  if (name == NULL) return SQL_ERROR;
+  for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+    if (strcmp(levels[i].name, name) == 0) *level = levels[i].level;
+  free(name);
+  return SQL_SUCCESS;
+}
+
 /* All transactions read a snapshot, which is what REPEATABLE READ promises and more. */
 static SQLRETURN set_isolation(connection *conn, SQLUINTEGER level) {
+  if (is_postgres(conn)) return set_isolation_in_postgres(conn, level);
   switch (level) {
   case SQL_TXN_READ_UNCOMMITTED:
   case SQL_TXN_READ_COMMITTED:
@@ -42,6 +78,7 @@ static SQLRETURN set_access_mode(connection *conn, SQLUINTEGER mode) {
 
 static SQLRETURN set_catalog(connection *conn, const SQLWCHAR *value, SQLINTEGER length) {
   if (conn->session == NULL) return fail(conn, "08003", "the connection is not open");
+  if (is_postgres(conn)) return fail(conn, "HYC00", "a session of PostgreSQL stays in its database");
   char *name = utf8_of(conn, value, length < 0 ? length : length / (SQLINTEGER)sizeof(SQLWCHAR), NULL);
   if (name == NULL) return value == NULL ? fail(conn, "HY009", "there is no name") : SQL_ERROR;
   builder sql = {0};
@@ -100,7 +137,12 @@ static SQLRETURN get_connection_attribute(connection *conn, SQLINTEGER attribute
   SQLUINTEGER number = 0;
   switch (attribute) {
   case SQL_ATTR_AUTOCOMMIT: number = conn->autocommit; break;
-  case SQL_ATTR_TXN_ISOLATION: number = conn->isolation; break;
+  case SQL_ATTR_TXN_ISOLATION:
+    number = conn->isolation;
+    if (is_postgres(conn) && conn->session != NULL &&
+        give_isolation_in_postgres(conn, &number) != SQL_SUCCESS)
+      return SQL_ERROR;
+    break;
   case SQL_ATTR_ACCESS_MODE: number = conn->is_read_only ? SQL_MODE_READ_ONLY : conn->access_mode; break;
   case SQL_ATTR_METADATA_ID: number = conn->metadata_id; break;
   case SQL_ATTR_CURRENT_CATALOG: return give_catalog(conn, out, room, told);

@@ -235,10 +235,14 @@ void add_fact(const statement *s, builder *b, fact wanted, const char *cast, con
 
 /* The columns of materialized views as information_schema would tell them. */
 #define FORMATTED "format_type(a.atttypid, a.atttypmod)"
-#define ALL_COLUMNS                                                                                          \
+/* information_schema has no comments in PostgreSQL. */
+#define COMMENT_IN_POSTGRES                                                                                  \
+  "col_description(format('%I.%I', table_schema, table_name)::regclass, ordinal_position)"
+#define ALL_COLUMNS(comment)                                                                                 \
   "(SELECT table_catalog, table_schema, table_name, column_name, data_type, numeric_precision, "             \
-  "numeric_scale, datetime_precision, is_nullable, column_default, ordinal_position, column_comment "        \
-  "FROM information_schema.columns UNION ALL SELECT current_database(), n.nspname, m.relname, a.attname, "   \
+  "numeric_scale, datetime_precision, is_nullable, column_default, ordinal_position, " comment               \
+  " AS column_comment FROM information_schema.columns UNION ALL SELECT current_database(), n.nspname, "      \
+  "m.relname, a.attname, "                                                                                   \
   "CASE WHEN " FORMATTED " LIKE '%[]' THEN 'ARRAY' WHEN " FORMATTED " LIKE 'numeric%' THEN 'numeric' "       \
   "ELSE " FORMATTED " END, CASE WHEN a.atttypmod >= 4 THEN (a.atttypmod - 4) >> 16 ELSE 20 END, "            \
   "CASE WHEN a.atttypmod >= 4 THEN (a.atttypmod - 4) & 65535 ELSE 0 END, 6, 'YES', NULL, a.attnum, "         \
@@ -266,7 +270,9 @@ static void add_columns(statement *s, const names *n, builder *b) {
   add_text(
       b,
       " END AS INTEGER) AS \"CHAR_OCTET_LENGTH\", CAST(ordinal_position AS INTEGER) AS \"ORDINAL_POSITION\", "
-      "is_nullable AS \"IS_NULLABLE\" FROM " ALL_COLUMNS " WHERE TRUE");
+      "is_nullable AS \"IS_NULLABLE\" FROM ");
+  add_text(b, is_postgres(s->conn) ? ALL_COLUMNS(COMMENT_IN_POSTGRES) : ALL_COLUMNS("column_comment"));
+  add_text(b, " WHERE TRUE");
   add_name(s, b, "table_catalog", unless_empty(n->text[0]));
   add_pattern(s, b, "table_schema", unless_empty(n->text[1]));
   add_pattern(s, b, "table_name", n->text[2]);

@@ -104,6 +104,12 @@ SQLRETURN run(void *h, connection *conn, const char *sql) {
   return fail_library(h, conn, &error);
 }
 
+bool is_postgres(const connection *conn) {
+  const char *database = conn->settings.database;
+  return database != NULL &&
+         (strncmp(database, "postgresql://", 13) == 0 || strncmp(database, "postgres://", 11) == 0);
+}
+
 /* ---- Opening ---- */
 
 static SQLRETURN open_database(connection *conn) {

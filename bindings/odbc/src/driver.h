@@ -353,6 +353,8 @@ char *ask_text(void *h, connection *conn, const char *sql);
 /* Runs a statement without a result. */
 SQLRETURN run(void *h, connection *conn, const char *sql);
 SQLRETURN end_transaction(void *h, connection *conn, SQLSMALLINT how);
+/* Whether the database is one of PostgreSQL. */
+bool is_postgres(const connection *conn);
 
 /* Opens a database and a session of it; a server's within so many seconds, or as long as it takes for 0. */
 SQLRETURN log_in_within(connection *conn, const char *target, const hypostyle_options *options,

@@ -279,11 +279,21 @@ static bool connection_text(connection *conn, SQLUSMALLINT what, SQLPOINTER out,
   switch (what) {
   case SQL_DATA_SOURCE_NAME: text = conn->settings.dsn; break;
   case SQL_SERVER_NAME: text = conn->settings.database; break;
-  case SQL_DBMS_VER: text = hypostyle_version(); break;
+  case SQL_DBMS_NAME:
+    if (!is_postgres(conn)) return false;
+    text = "PostgreSQL";
+    break;
   case SQL_DATA_SOURCE_READ_ONLY: text = conn->is_read_only ? "Y" : "N"; break;
+  case SQL_DBMS_VER:
+    text = hypostyle_version();
+    if (!is_postgres(conn)) break;
+    /* fall through */
   case SQL_DATABASE_NAME:
   case SQL_USER_NAME:
-    asked = ask_text(conn, conn, what == SQL_USER_NAME ? "SELECT current_user" : "SELECT current_database()");
+    asked = ask_text(conn, conn,
+                     what == SQL_DBMS_VER    ? "SELECT current_setting('server_version')"
+                     : what == SQL_USER_NAME ? "SELECT current_user"
+                                             : "SELECT current_database()");
     if (asked == NULL) {
       *returned = SQL_ERROR;
       return true;

@@ -5,9 +5,13 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 from conftest import DRIVER, PREFIX, SANITIZED, SOURCE, passes
+
+sys.path.insert(0, str(SOURCE.parents[1] / "scripts"))
+from postgres_fixture import postgres_addresses
 
 PROGRAMS = [
     "fetching",
@@ -24,6 +28,15 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_through_the_driver_manager(compiled, program, database):
     passes([compiled(program, ["-lodbc"]), f"Driver=Hypostyle;Database={database}"])
+
+
+def test_with_postgresql(compiled):
+    program = compiled("postgres", ["-lodbc"])
+    with postgres_addresses() as addresses:
+        if addresses is None:
+            pytest.skip("no PostgreSQL server: run scripts/setup_postgres.sh")
+        for address in addresses.values():
+            passes([program, f"Driver=Hypostyle;Database={{{address}}}"])
 
 
 def test_misuse(compiled, database):

@@ -4,6 +4,7 @@ the way is an error of the statement, which leaves both sides usable.
 
 import contextlib
 import csv
+import decimal
 import os
 import signal
 import subprocess
@@ -92,6 +93,38 @@ def test_what_is_described_is_what_comes(cluster, pair):
                     rows = ours.sql(f'SELECT "{name}" FROM pg.kinds ORDER BY i LIMIT 9').fetchall()
                     assert rows == expected.setdefault(name, rows), name
         assert len(expected) == len(names) > 30
+
+
+def test_numerics_whose_digits_the_query_tells(cluster):
+    query = "SELECT sum(i) AS n, sum(i) * 0.5 AS m, avg(i) AS text FROM (VALUES (1::bigint), ($1)) t(i)"
+    for transfer in ("columns", "copy", "rows", "auto"):
+        with hypostyle.connect(address(cluster, transfer) + "&numeric=auto") as client:
+            came = client.sql(query, [2]).arrow()
+            types = [str(field.type) for field in came.schema]
+            assert types[:2] == ["decimal128(38, 0)", "decimal256(39, 1)"], transfer
+            assert came.to_pylist() == [
+                {"n": decimal.Decimal(3), "m": decimal.Decimal("1.5"), "text": "1.5000000000000000"}
+            ]
+            assert client.sql("SELECT 1.5 AS a, 2 AS b").fetchall() == [(decimal.Decimal("1.5"), 2)]
+        with hypostyle.connect(address(cluster, transfer)) as client:
+            assert client.sql("SELECT sum(1::bigint) AS n").fetchall() == [("1",)]
+
+
+def test_a_server_with_the_first_version_of_the_extension_tells_no_digits(cluster):
+    with cluster.connect() as connection:
+        connection.execute("CREATE DATABASE older")
+    try:
+        with cluster.connect(dbname="older") as connection:
+            connection.execute("CREATE EXTENSION hypostyle VERSION '0.1'")
+            place = address(cluster, "columns").replace("/postgres?", "/older?") + "&numeric=auto"
+            with hypostyle.connect(place) as client:
+                assert client.sql("SELECT sum(1::bigint) AS n").fetchall() == [("1",)]
+                connection.execute("ALTER EXTENSION hypostyle UPDATE")
+            with hypostyle.connect(place) as client:
+                assert client.sql("SELECT sum(1::bigint) AS n").fetchall() == [(decimal.Decimal(1),)]
+    finally:
+        with cluster.connect() as connection:
+            connection.execute("DROP DATABASE older WITH (FORCE)")
 
 
 SHOWN = [

@@ -1,5 +1,6 @@
 """What a session may expect: rights, transactions, limits of time, errors, and clients that are gone."""
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -240,6 +241,129 @@ def test_rows_and_errors_of_parallel_workers_come(connection):
         assert copy(connection, "SELECT 1").rows == [[1]]
 
 
+@pytest.fixture
+def workers(connection):
+    """A connection whose parallel queries are encoded by their workers, and a table that has several."""
+    load(connection)
+    with table(connection, "t", "a int, b text, n numeric(12,2), l int[], day date"):
+        connection.execute(
+            "INSERT INTO t SELECT n, md5(n::text), n / 8.0, ARRAY[n, NULL], date '2000-01-01' + n % 1000 "
+            "FROM generate_series(1, 60000) n"
+        )
+        connection.execute("ANALYZE t")
+        for setting in ("parallel_setup_cost", "min_parallel_table_scan_size"):
+            connection.execute(f"SET {setting} = 0")
+        connection.execute("SET hypostyle.encode_in_workers = on")
+        yield connection
+
+
+def is_relayed(came):
+    """What came encoded is not counted among what was chosen."""
+    return len(came.rows) > 0 and came.end["chosen"] == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "",
+        "SET parallel_leader_participation = off",
+        "SET max_parallel_workers = 0",
+        "SET max_parallel_workers = 0; SET parallel_leader_participation = off",
+    ],
+)
+def test_workers_encode(workers, settings):
+    workers.execute(settings or "SELECT 1")
+    query = "SELECT a, b, n, l, day - date '2000-01-01' AS d, 7 AS seven FROM t"
+    came = copy(workers, query, chunk_bytes=65536)
+    assert is_relayed(came)
+    assert [kind for _, kind in came.columns] == [
+        "INTEGER",
+        "VARCHAR",
+        "DECIMAL(12,2)",
+        "INTEGER[]",
+        "INTEGER",
+        "INTEGER",
+    ]
+    expected = workers.execute(query.replace("n, l", "n::text, l") + " ORDER BY a").fetchall()
+    assert sorted(came.rows) == [list(row) for row in expected]
+    assert len([kind for kind, _ in came.end["frames"] if kind == "Chunk"]) > 10
+    # Nothing of one statement is left for the next.
+    assert is_relayed(copy(workers, "SELECT a FROM t WHERE a > $1", [59000], [INT4]))
+    assert sorted(copy(workers, "SELECT a FROM t WHERE a < 4").rows) == [[1], [2], [3]]
+    assert copy(workers, "SELECT a FROM t WHERE a < 0").rows == []
+
+
+def test_workers_encode_what_the_query_tells_of_numerics(workers):
+    came = copy(workers, "SELECT n * 2 AS m FROM t", numeric="auto")
+    assert is_relayed(came) and came.types == ["DECIMAL(13,2)"]
+    assert sorted(came.rows)[0] == ["0.26"]
+    assert copy(workers, "SELECT n * 2 AS m FROM t", numeric="double").types == ["DOUBLE"]
+
+
+def test_other_plans_are_encoded_as_ever(workers):
+    workers.execute(
+        "CREATE TYPE worn AS ENUM ('odd', 'even'); "
+        "CREATE FUNCTION unsafe(a int) RETURNS int LANGUAGE plpgsql AS 'BEGIN RETURN a; END'"
+    )
+    try:
+        for query, rows in [
+            ("SELECT a FROM t LIMIT 7", 7),
+            ("SELECT a FROM t ORDER BY b", 60000),
+            ("SELECT count(*) FROM t", 1),
+            ("SELECT a, a FROM t", 60000),
+            ("SELECT (ARRAY['odd', 'even'])[1 + a % 2]::worn FROM t", 60000),
+            ("SELECT ROW(a, b) FROM t", 60000),
+            ("SELECT unsafe(a) FROM t", 60000),
+            ("INSERT INTO t (a) VALUES (0) RETURNING a", 1),
+        ]:
+            came = copy(workers, query)
+            assert len(came.rows) == rows and not is_relayed(came), query
+    finally:
+        workers.execute("DROP TYPE worn; DROP FUNCTION unsafe")
+    workers.execute("SET hypostyle.encode_in_workers = off")
+    assert not is_relayed(copy(workers, "SELECT a FROM t"))
+
+
+def test_errors_of_workers_that_encode_come(workers):
+    for query, state in [
+        ("SELECT a, 1 / (a - 30000) AS q FROM t", "22012"),
+        ("SELECT CASE WHEN a = 30000 THEN 'infinity'::date ELSE day END AS v FROM t", "22008"),
+        ("SELECT CASE WHEN a = 30000 THEN repeat('x', 3000000) ELSE b END AS v FROM t", "54000"),
+    ]:
+        with pytest.raises(Failed) as failed:
+            copy(workers, query, frame_bytes=2 << 20)
+        assert failed.value.sqlstate == state, query
+        if state == "22008":
+            assert '"v"' in failed.value.message
+        assert is_relayed(copy(workers, "SELECT a FROM t"))
+    with workers.transaction():
+        workers.execute("INSERT INTO t (a) VALUES (-1)")
+        came = copy(workers, "SELECT a FROM t")
+        assert [-1] in came.rows and is_relayed(came)
+        raise psycopg.Rollback
+
+
+def test_workers_that_encode_are_cancelled(cluster, workers):
+    query = "SELECT a, b, g FROM t, generate_series(1, 20000) g"
+    workers.execute("SET statement_timeout = '300ms'")
+    with pytest.raises(Failed) as failed:
+        copy(workers, query)
+    assert failed.value.sqlstate == "57014"
+    workers.execute("SET statement_timeout = 0")
+    assert is_relayed(copy(workers, "SELECT a FROM t"))
+    # A client that is gone ends its workers, too.
+    with cluster.connect() as other:
+        load(other)
+        other.execute("SET hypostyle.encode_in_workers = on; SET parallel_setup_cost = 0")
+        other.execute("SET min_parallel_table_scan_size = 0")
+        other.pgconn.send_query(statement(query).encode())
+        other.pgconn.get_result()
+        pid = other.info.backend_pid
+        other.pgconn.finish()
+    left = f"SELECT count(*) FROM pg_stat_activity WHERE pid = {pid} OR leader_pid = {pid}"
+    wait_until(lambda: workers.execute(left).fetchone() == (0,))
+
+
 def test_an_error_on_the_way_leaves_the_session_usable(connection):
     query = "SELECT n, 1 / (400000 - n) AS q, md5(n::text) AS t FROM generate_series(1, 400001) n"
     with pytest.raises(Failed) as failed:
@@ -263,6 +387,79 @@ def test_a_row_that_is_longer_than_a_frame_is_an_error(connection):
     assert [len(row[1]) for row in came.rows] == [1000000, 2000000, 3000000]
     came = copy(connection, "SELECT repeat('xyz', 30000000) AS t", codec="none")
     assert len(came.rows[0][0]) == 90000000
+
+
+@contextlib.contextmanager
+def row_type(connection, name, attributes):
+    connection.execute(f"CREATE TYPE {name} AS ({attributes})")
+    try:
+        yield name
+    finally:
+        connection.execute(f"DROP TYPE {name} CASCADE")
+
+
+def test_a_type_that_is_changed_on_the_way_is_an_error(connection):
+    """No lock keeps the type of rows that a function makes: a number is not taken for a text's length."""
+    make = """
+        CREATE FUNCTION make(n int) RETURNS changing LANGUAGE plpgsql AS $$
+        DECLARE made record;
+        BEGIN
+            IF n = 3 THEN
+                EXECUTE 'ALTER TYPE changing ALTER ATTRIBUTE a TYPE bigint';
+            END IF;
+            EXECUTE 'SELECT ' || CASE WHEN n < 3 THEN $s$'x'::text$s$ ELSE '1073741820::bigint' END INTO made;
+            RETURN made;
+        END$$
+    """
+    for value in ("make(n)", "ARRAY[make(n)]"):
+        with row_type(connection, "changing", "a text"):
+            connection.execute(make)
+            with pytest.raises(Failed) as failed:
+                copy(connection, f"SELECT {value} AS made FROM generate_series(1, 5) n")
+            assert failed.value.sqlstate == "42804" and '"made"' in failed.value.message
+            # The change went with the statement.
+            assert copy(connection, f"SELECT {value} AS made FROM generate_series(1, 2) n").rows
+
+
+def test_a_type_that_the_cache_has_read_again_is_the_same(connection):
+    touch = """
+        CREATE FUNCTION touch(n int) RETURNS kept LANGUAGE plpgsql AS $$
+        BEGIN
+            EXECUTE CASE WHEN n % 2 = 1 THEN 'ALTER TYPE kept RENAME ATTRIBUTE b TO c'
+                ELSE 'ALTER TYPE kept RENAME ATTRIBUTE c TO b' END;
+            RETURN ROW(n::text, n)::kept;
+        END$$
+    """
+    with row_type(connection, "kept", "a text, b int"):
+        connection.execute(touch)
+        came = copy(connection, "SELECT touch(n) AS k FROM generate_series(1, 4) n")
+        assert came.rows == [[[str(number), number]] for number in range(1, 5)]
+
+
+def test_lists_of_rows_count_for_chunks(connection):
+    with row_type(connection, "two", "a int, b int"):
+        query = "SELECT n, array_fill(ROW(1, 2)::two, ARRAY[1000]) AS l FROM generate_series(1, 1000) n"
+        came = copy(connection, query, chunk_bytes=1 << 20, codec="none")
+        assert came.rows[999] == [1000, [[1, 2]] * 1000]
+        assert len([kind for kind, _ in came.end["frames"] if kind == "Chunk"]) >= 6
+
+
+def test_a_row_of_many_values_that_are_stored_compressed_is_refused(connection):
+    columns = ", ".join(f"c{number} text" for number in range(12))
+    with table(connection, "packed", columns):
+        value = "repeat('x', 30000000)"
+        connection.execute(f"INSERT INTO packed SELECT {', '.join(['v'] * 12)} FROM (SELECT {value} AS v) q")
+        assert sqlstate(connection, "SELECT * FROM packed")[0] == "54000"
+        assert len(copy(connection, "SELECT c0 FROM packed").rows[0][0]) == 30000000
+
+
+def test_short_values_that_become_long_rows_are_refused(connection):
+    """A list of rows that are NULL has a bit for each here, and all members there."""
+    attributes = ", ".join(f"c{number} bigint" for number in range(1000))
+    with row_type(connection, "wide", attributes):
+        for value in ("array_fill(NULL::wide, ARRAY[1000000])", "array_fill(NULL::bigint, ARRAY[40000000])"):
+            assert sqlstate(connection, f"SELECT {value} AS l")[0] == "54000"
+        assert copy(connection, "SELECT array_fill(NULL::wide, ARRAY[10]) AS l").rows == [[[None] * 10]]
 
 
 def test_chunks_are_as_long_as_the_client_wants(connection):

@@ -1,7 +1,9 @@
 """Each type with NULL, its extremes and long values, compared with what the server itself says of them."""
 
+import decimal
 import struct
 
+import psycopg
 import pytest
 
 from cluster import Failed, copy, table
@@ -139,6 +141,8 @@ MADE = """
     CREATE DOMAIN prices AS price[];
     CREATE TYPE pair AS (dropped date, x integer, y text);
     ALTER TYPE pair DROP ATTRIBUTE dropped;
+    CREATE DOMAIN pairs AS pair[] CHECK (cardinality(VALUE) < 9);
+    CREATE DOMAIN couple AS pair CHECK ((VALUE).x > 0);
 """
 
 
@@ -285,12 +289,176 @@ def test_numerics_without_precision(typed):
     assert (failed.value.sqlstate, failed.value.received) == ("22023", 0)
 
 
+# What the query tells of a numeric. The table has a numeric(15,2), b numeric(4,3), i bigint and x numeric.
+DIGITS = [
+    ("sum(i)", "DECIMAL(38,0)"),
+    ("sum(a)", "DECIMAL(34,2)"),
+    ("sum(a * (1 - b))", "DECIMAL(39,5)"),
+    ("sum(a) FILTER (WHERE i > 0)", "DECIMAL(34,2)"),
+    ("max(a)", "DECIMAL(15,2)"),
+    ("min(b)", "DECIMAL(4,3)"),
+    ("round(avg(a), 2)", "DECIMAL(17,2)"),
+    ("round(avg(i))", "DECIMAL(21,0)"),
+    ("a + b", "DECIMAL(17,3)"),
+    ("a - b", "DECIMAL(17,3)"),
+    ("a * b", "DECIMAL(19,5)"),
+    ("- a", "DECIMAL(15,2)"),
+    ("abs(a)", "DECIMAL(15,2)"),
+    ("a % b", "DECIMAL(4,3)"),
+    ("div(a, b)", "DECIMAL(16,0)"),
+    ("round(a / b, 1)", "DECIMAL(19,1)"),
+    ("round(a, -2)", "DECIMAL(14,0)"),
+    ("trunc(a)", "DECIMAL(13,0)"),
+    ("ceil(b)", "DECIMAL(2,0)"),
+    ("i::numeric", "DECIMAL(19,0)"),
+    ("1.50", "DECIMAL(3,2)"),
+    ("0.05 * i", "DECIMAL(21,2)"),
+    ("coalesce(a, 0)", "DECIMAL(15,2)"),
+    ("greatest(a, b)", "DECIMAL(16,3)"),
+    ("CASE WHEN i > 0 THEN a ELSE 0.125 END", "DECIMAL(16,3)"),
+    ("nullif(a * 2, 0)", "DECIMAL(16,2)"),
+    ("(SELECT max(a) FROM digits)", "DECIMAL(15,2)"),
+    ("sum(a) OVER ()", "DECIMAL(34,2)"),
+    ("lag(a) OVER (ORDER BY i)", "DECIMAL(15,2)"),
+    ("extract(year FROM d)", "DECIMAL(10,0)"),
+    ("extract(second FROM d + time '01:02:03.456')", "DECIMAL(8,6)"),
+    ("extract(epoch FROM d::timestamp)", "DECIMAL(22,6)"),
+    ("avg(a)", "VARCHAR"),
+    ("a / b", "VARCHAR"),
+    ("sqrt(a)", "VARCHAR"),
+    ("x", "VARCHAR"),
+    ("sum(x)", "VARCHAR"),
+    ("sum(a * x)", "VARCHAR"),
+    ("round(x, 2)", "VARCHAR"),
+    ("i::float8::numeric", "VARCHAR"),
+    ("a::numeric(20,1)", "DECIMAL(20,1)"),
+    ("sum(a::numeric(60,2))", "VARCHAR"),
+]
+
+DIGITS_OF_QUERIES = [
+    ("SELECT v FROM (SELECT sum(a) AS v FROM digits) q", "DECIMAL(34,2)"),
+    ("SELECT v FROM summed", "DECIMAL(34,2)"),
+    ("WITH w AS (SELECT a * b AS v FROM digits) SELECT max(v) AS v FROM w", "DECIMAL(19,5)"),
+    ("SELECT a AS v FROM digits UNION ALL SELECT i FROM digits", "DECIMAL(21,2)"),
+    ("SELECT a AS v FROM digits UNION ALL SELECT x FROM digits", "VARCHAR"),
+    ("SELECT v FROM (VALUES (1.5), (22)) q(v)", "DECIMAL(3,1)"),
+    ("SELECT a * b AS v FROM digits GROUP BY a * b", "DECIMAL(19,5)"),
+    (
+        "SELECT v FROM (SELECT sum(a) AS v FROM digits) p FULL JOIN (SELECT 0.5 AS v) q USING (v)",
+        "DECIMAL(34,2)",
+    ),
+    ("SELECT q.v FROM digits t, LATERAL (SELECT t.a + 1 AS v) q", "DECIMAL(16,2)"),
+    (
+        "WITH RECURSIVE w(v) AS (SELECT 1.5 UNION ALL SELECT v * 2 FROM w WHERE v < 9) SELECT v FROM w",
+        "VARCHAR",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def digits(typed):
+    columns = "a numeric(15,2), b numeric(4,3), i bigint, d date, x numeric"
+    with table(typed, "digits", columns):
+        typed.execute(
+            "INSERT INTO digits VALUES (1.25, 0.5, 9223372036854775807, '2024-02-29', 1.5), "
+            "(-9999999999999.99, 9.999, -1, NULL, NULL), (9999999999999.99, -9.999, 1, '4712-01-01 BC', 3), "
+            "(0, 0.001, NULL, '5874897-12-31', 0)"
+        )
+        typed.execute("CREATE VIEW summed AS SELECT sum(a) AS v FROM digits")
+        yield typed
+        typed.execute("DROP VIEW summed")
+
+
+@pytest.mark.parametrize(("value", "wire"), DIGITS)
+def test_what_a_query_tells_of_its_numerics(digits, value, wire):
+    query = f"SELECT {value} AS v FROM digits"
+    if "::timestamp" in value or "d + time" in value:
+        query += " WHERE d < '9999-01-01'"
+    same_digits(digits, query, wire)
+
+
+@pytest.mark.parametrize(("query", "wire"), DIGITS_OF_QUERIES)
+def test_what_queries_tell_of_those_within(digits, query, wire):
+    same_digits(digits, query, wire)
+
+
+def same_digits(connection, query, wire):
+    came = copy(connection, query, numeric="auto")
+    assert came.types == [wire]
+    expected = connection.execute(query).fetchall()
+    assert len(came.rows) == len(expected)
+    came, expected = (
+        sorted(decimal.Decimal(value) for (value,) in rows if value is not None)
+        for rows in (came.rows, expected)
+    )
+    assert came == expected
+
+
+def test_queries_of_queries_are_looked_at_for_a_time(digits):
+    query = "SELECT a AS v FROM digits"
+    for _ in range(40):
+        query = f"SELECT v + v AS v FROM ({query}) q OFFSET 0"
+    assert copy(digits, query, numeric="auto").types == ["VARCHAR"]
+
+
+def test_a_number_that_is_none_is_an_error_where_the_digits_are_known(digits):
+    query = "SELECT sum(v) AS v FROM (VALUES ('NaN'::numeric(9,2))) q(v)"
+    assert copy(digits, query).rows == [["NaN"]]
+    with pytest.raises(Failed) as failed:
+        copy(digits, query, numeric="auto")
+    assert failed.value.sqlstate == "22003" and '"v"' in failed.value.message
+
+
+def test_digits_are_told_without_running_a_query(digits):
+    def told(query, types="{}"):
+        return digits.execute("SELECT hypostyle_numerics(%s, %s::oid[])", [query, types]).fetchone()[0]
+
+    modifier = lambda precision, scale: (precision << 16 | scale) + 4  # noqa: E731
+    assert told("SELECT sum(a), 1, 2.5, avg(a) FROM digits") == [modifier(34, 2), -1, modifier(2, 1), -1]
+    assert told("SELECT $1 * 2, $2::numeric", "{1700,20}") == [-1, modifier(19, 0)]
+    assert told("SELECT") == []
+    assert told("BEGIN") is None
+    for query, types, sqlstate in [
+        ("SELECT 1; SELECT 2", "{}", "22023"),
+        ("", "{}", "22023"),
+        ("SELECT 1", "{NULL}", "22023"),
+        ("SELECT 1", "{{1},{2}}", "22023"),
+        ("SELECT nosuch", "{}", "42703"),
+        ("SELEC", "{}", "42601"),
+    ]:
+        with pytest.raises(psycopg.Error) as failed:
+            told(query, types)
+        assert failed.value.sqlstate == sqlstate, query
+
+
 def test_the_last_timestamp(typed):
     last = "SELECT '294247-01-10 04:00:54.775807'::timestamp + interval '%s'"
     assert copy(typed, last % "0").rows == [[(1 << 63) - 1]]
     with pytest.raises(Failed) as failed:
         copy(typed, last % "1 microsecond")
     assert failed.value.sqlstate == "22008"
+
+
+def test_rows_within_rows(typed):
+    """Domains over lists of rows, rows of tables with columns that are gone or computed, and rows that were
+    stored before their type had an attribute more."""
+    listed = "ARRAY[ROW(1, 'a')::pair, NULL]::pairs AS l, ROW(2, NULL)::couple AS c, NULL::pairs AS n"
+    came = copy(typed, f"SELECT {listed}")
+    assert came.rows == [[[[1, "a"], None], [2, None], None]]
+    with table(typed, "whole", "gone text, a int, doubled int GENERATED ALWAYS AS (a * 2) STORED, l pairs"):
+        typed.execute("ALTER TABLE whole DROP gone")
+        typed.execute("INSERT INTO whole (a, l) VALUES (1, '{\"(3,x)\"}'), (NULL, NULL)")
+        typed.execute("ALTER TABLE whole ADD late int DEFAULT 7")
+        came = copy(typed, "SELECT w, * FROM whole w ORDER BY a")
+        row = [1, 2, [[3, "x"]], 7]
+        assert came.rows == [[row, *row], [[None, None, None, 7], None, None, None, 7]]
+    typed.execute("CREATE TYPE grown AS (x int)")
+    with table(typed, "kept", "g grown, l grown[]"):
+        typed.execute("INSERT INTO kept VALUES (ROW(1), ARRAY[ROW(2)::grown])")
+        typed.execute("ALTER TYPE grown ADD ATTRIBUTE y text")
+        typed.execute("INSERT INTO kept VALUES (ROW(3, 'z'), NULL)")
+        assert copy(typed, "SELECT * FROM kept").rows == [[[1, None], [[2, None]]], [[3, "z"], None]]
+    typed.execute("DROP TYPE grown")
 
 
 def test_shapes_of_results(typed):

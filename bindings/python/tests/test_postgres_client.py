@@ -177,6 +177,11 @@ def test_values_that_would_change_are_not_appended(con):
     for data in ({"v": [1.5]}, {"l": [[1.0, 2.5]]}, {"v": [2**40]}, {"l": [[2**40]]}):
         with pytest.raises(hypostyle.Error):
             con.append("whole", data)
+    con.execute("drop table if exists finer; create table finer (t timestamp, d date)")
+    for column, values in (("t", pa.array([1], pa.timestamp("ns"))), ("d", pa.array([1], pa.timestamp("s")))):
+        with pytest.raises(hypostyle.DataError, match="finer than"):
+            con.append("finer", pa.table({column: values}))
+    assert con.append("finer", pa.table({"t": pa.array([1000], pa.timestamp("ns"))})) == 1
     assert con.append("whole", {"v": [2.0], "l": [[1.0, None]]}) == 1
     assert con.sql("select * from whole").fetchall() == [(2, [1, None])]
 
@@ -209,6 +214,88 @@ def test_tables_are_listed(con):
     names = con.sql("select relname from pg_class").arrow()["relname"].to_pylist()
     assert "listed" in names
     assert con.table("listed").columns == ["i", "t"]
+
+
+def test_data_of_the_program_are_no_tables_of_the_server(con):
+    frame = pa.table({"a": [1, 2]})
+    for call in (
+        lambda: con.from_df(frame),
+        lambda: con.from_arrow(frame),
+        lambda: con.register("frame", frame),
+        lambda: con.read_csv("a.csv"),
+        lambda: con.read_parquet(["a.parquet"]),
+        lambda: con.read_json("a.json", lines=True),
+        lambda: con.serve("127.0.0.1:0"),
+    ):
+        with pytest.raises(hypostyle.NotSupportedError):
+            call()
+    with pytest.raises(hypostyle.UnknownNameError, match='variable "frame" is no table of PostgreSQL'):
+        con.sql("select * from frame")
+    with pytest.raises(hypostyle.UnknownNameError) as failed:
+        con.sql("select * from nosuch_here")
+    assert "variable" not in str(failed.value)
+    con.execute("create temporary table framed (a bigint)")
+    assert con.append("framed", frame) == 2
+    assert con.sql("select sum(a)::bigint from framed").fetchone() == (3,)
+
+
+def test_blocks_of_transactions_are_not_within_others(con):
+    con.execute("drop table if exists blocks")
+    con.execute("create table blocks (a int)")
+    with pytest.raises(hypostyle.TransactionStateError) as failed, con.transaction():
+        con.execute("insert into blocks values (1)")
+        with con.transaction():
+            pass
+    assert failed.value.sqlstate == "25001" and not con.in_transaction
+    assert con.table("blocks").fetchall() == []
+    con.begin(read_only=True)
+    with pytest.raises(hypostyle.Error) as failed:
+        con.execute("insert into blocks values (1)")
+    assert failed.value.sqlstate == "25006"
+    con.rollback()
+
+    runs = []
+
+    def work(connection):
+        runs.append(connection.execute("insert into blocks values (2)").rows_affected)
+        if len(runs) == 1:
+            connection.execute("do $$begin raise exception using errcode = '40001'; end$$")
+        return len(runs)
+
+    assert con.run_transaction(work) == 2
+    assert con.table("blocks").fetchall() == [(2,)]
+
+
+def test_what_a_connection_tells(con):
+    assert con.path is None and not con.closed and con.address.startswith("postgresql://")
+    assert con.progress is None
+    assert con.executemany("select ?::int", [[1], [2]]) == 0
+    assert con.progress is not None
+    con.execute("create temporary table many (a int, b text)")
+    assert con.executemany("insert into many values (?, ?)", [(1, "x"), (2, "y")]) == 2
+    cursor = con.cursor()
+    cursor.execute("select a, b from many order by a")
+    assert [column[0] for column in cursor.description] == ["a", "b"]
+    assert cursor.fetchmany(1) == [(1, "x")] and cursor.fetchall() == [(2, "y")]
+    result = con.execute("select a, b from many order by a")
+    assert (len(result), result.shape, list(result)) == (2, (2, 2), [(1, "x"), (2, "y")])
+    assert (con.fetchone(), con.fetchmany(5), con.fetchall()) == ((1, "x"), [(2, "y")], [])
+    with con.duplicate() as other:
+        assert other.sql("select to_regclass('many') is null").fetchone() == (True,)
+    tables = {(table.schema, table.name): table for table in con.tables()}
+    many = next(table for (_, name), table in tables.items() if name == "many")
+    assert (many.kind, many.rows, [column[:2] for column in many.columns]) == (
+        "table",
+        None,
+        [("a", "INTEGER"), ("b", "VARCHAR")],
+    )
+    plan = con.explain("select a from many where b = ?", ["x"], analyze=True)
+    assert repr(plan).startswith("Seq Scan on many") and "actual time" in repr(plan)
+    assert "&gt;" in con.sql("explain select a from many where a > 1")._repr_html_()
+    con.close()
+    con.close()
+    with pytest.raises(hypostyle.ClosedError):
+        con.sql("select 1")
 
 
 def test_what_there_is_not_is_a_clear_error(address):

@@ -2,7 +2,7 @@
 //! here, or gets texts that the server reads.
 
 use crate::describe::{Table, TableColumn, table};
-use crate::encode::{Encoded, Target};
+use crate::encode::{Encoded, Target, check_whole};
 use crate::link::Link;
 use crate::message::Writer;
 use crate::statement::quoted_name;
@@ -247,8 +247,11 @@ fn put_batch(
 /// has it.
 fn encode(plan: &Plan, batch: &RecordBatch, before: u64) -> Result<Vec<Encoded>> {
     let encoded = |(array, (name, target)): (&arrow_array::ArrayRef, &(String, Target))| {
-        Encoded::new(array, name, *target).map_err(|error| {
-            let fails = |row: &usize| Encoded::new(&array.slice(*row, 1), name, *target).is_err();
+        let encode = |array: &arrow_array::ArrayRef| {
+            check_whole(array, name, *target).and_then(|()| Encoded::new(array, name, *target))
+        };
+        encode(array).map_err(|error| {
+            let fails = |row: &usize| encode(&array.slice(*row, 1)).is_err();
             match (0..array.len()).find(fails) {
                 Some(row) => error.context(format!("row {}", before + row as u64 + 1)),
                 None => error,

@@ -2,12 +2,14 @@
 
 use crate::address::Numeric;
 use crate::link::Link;
-use crate::statement::Statement;
+use crate::statement::{Nature, Statement, quoted_text};
+use crate::types::Described;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, LargeListArray, RecordBatch, RecordBatchOptions, StructArray};
 use arrow_buffer::Buffer;
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use hypostyle_client::Transaction;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire::{Codec, Done, FRAME_HEADER_BYTES, FrameHeader, FrameType, ResultHeader, StreamDecoder};
 use std::sync::Arc;
@@ -18,6 +20,12 @@ pub const LOAD: &str = "SELECT pg_catalog.hypostyle_protocol()";
 
 /// What comes in front of a query that COPY runs.
 const COPY_BEFORE: &str = "COPY (";
+
+/// The version of the extension that does not find digits.
+const FIRST_VERSION: &str = "0.1";
+
+/// The number of the type `numeric`.
+const NUMERIC: u32 = 1700;
 
 /// The version of the protocol that this client speaks.
 const PROTOCOL: u32 = 1;
@@ -31,6 +39,7 @@ const FRAME_BYTES: u32 = (1 << 30) - 65;
 pub fn copy_text(statement: Statement<'_>, numeric: Numeric, codec: Codec, origin: &str) -> (String, usize) {
     let numeric = match numeric {
         Numeric::Text => "text".to_string(),
+        Numeric::Auto => "auto".into(),
         Numeric::Double => "double".into(),
         Numeric::Decimal { precision, scale } => format!("decimal({precision},{scale})"),
     };
@@ -50,9 +59,61 @@ pub fn are_spoken(link: &mut Link) -> Result<bool> {
     if let Some(are_spoken) = link.speaks_columns {
         return Ok(are_spoken);
     }
-    let found = link.select("SELECT 1 FROM pg_catalog.pg_extension WHERE extname = 'hypostyle'")?;
-    link.speaks_columns = Some(!found.is_empty());
-    Ok(!found.is_empty())
+    let found = link.select("SELECT extversion FROM pg_catalog.pg_extension WHERE extname = 'hypostyle'")?;
+    let version = found.first().and_then(|row| row.first()).and_then(Option::as_deref);
+    link.speaks_columns = Some(version.is_some());
+    link.finds_digits = version.is_some_and(|version| version != FIRST_VERSION);
+    Ok(version.is_some())
+}
+
+/// Asks the extension for the digits of the columns that are numerics without a modifier, and sets the
+/// modifiers that it finds. Returns whether there are some. So a query's types are the same however its rows
+/// come.
+///
+/// # Errors
+/// Those of the server.
+pub fn find_digits(
+    link: &mut Link,
+    statement: Statement<'_>,
+    parameters: &[u32],
+    columns: &mut [Described],
+) -> Result<bool> {
+    let is_open = |column: &Described| column.oid == NUMERIC && column.modifier < 0;
+    let is_asked = statement.nature() == Nature::Query && columns.iter().any(is_open);
+    if !is_asked || !are_spoken(link)? || !link.finds_digits {
+        return Ok(false);
+    }
+    let types: Vec<String> = parameters.iter().map(u32::to_string).collect();
+    let sql = format!(
+        "SELECT pg_catalog.hypostyle_numerics({}, '{{{}}}')",
+        quoted_text(statement.text),
+        types.join(",")
+    );
+    let rows = match link.select(&sql) {
+        Ok(rows) => rows,
+        // It was dropped meanwhile.
+        Err(error) if error.sqlstate() == "42883" && link.transaction == Transaction::None => {
+            link.speaks_columns = Some(false);
+            return Ok(false);
+        }
+        Err(error) => return Err(error.nowhere()),
+    };
+    let found = rows.first().and_then(|row| row.first()).and_then(Option::as_deref).unwrap_or_default();
+    let found: Vec<i32> = modifiers(found);
+    let mut is_found = false;
+    for (column, modifier) in columns.iter_mut().zip(found) {
+        if is_open(column) && modifier >= 0 {
+            column.modifier = modifier;
+            is_found = true;
+        }
+    }
+    Ok(is_found)
+}
+
+/// Returns the numbers of an array as PostgreSQL writes it; none for what is no such array.
+fn modifiers(array: &str) -> Vec<i32> {
+    let inside = array.strip_prefix('{').and_then(|array| array.strip_suffix('}')).unwrap_or_default();
+    inside.split(',').map(str::parse::<i32>).collect::<std::result::Result<_, _>>().unwrap_or_default()
 }
 
 /// The frames of a result, one in each message.
@@ -257,6 +318,14 @@ mod tests {
         assert_eq!(found.column(0).as_dictionary::<Int32Type>().keys().values().to_vec(), [0, 1]);
         // What is another type stays as it came.
         assert_eq!(found.column(3), sent.column(3));
+    }
+
+    #[test]
+    fn modifiers_are_numbers_in_braces() {
+        assert_eq!(modifiers("{-1,1114118}"), [-1, 1_114_118]);
+        for text in ["", "{}", "{NULL}", "1,2"] {
+            assert!(modifiers(text).is_empty(), "{text}");
+        }
     }
 
     fn dictionary(code: DataType) -> DataType {

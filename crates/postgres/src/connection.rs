@@ -10,7 +10,7 @@ use crate::message::check_text;
 use crate::options::Options;
 use crate::query::{self, Begun, Choices};
 use crate::result::{QueryResult, Stream};
-use crate::statement::split;
+use crate::statement::{Statement, split};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use hypostyle_client::{AppendOptions, Description, Hook, Progress, TableEntry, Transaction};
 use hypostyle_sync::{Mutex, TimedMutex, TimedMutexGuard};
@@ -132,11 +132,16 @@ impl Connection {
             }
         };
         let result = QueryResult::begin(self.0.clone(), begun, running);
-        if let Err(error) = result.stream().take_first(&mut link) {
+        let stream = result.stream();
+        let taken = stream.take_first(&mut link).and_then(|()| {
+            let writes = statements.last().is_some_and(Statement::writes);
+            if writes { stream.take_written(&mut link) } else { Ok(()) }
+        });
+        if let Err(error) = taken {
             let before = statements.last().map_or(0, |last| last.before);
             return Err(query::moved(error, before, link.sent_before));
         }
-        *self.0.stream.lock() = Arc::downgrade(result.stream());
+        *self.0.stream.lock() = Arc::downgrade(stream);
         Ok(result)
     }
 

@@ -1,6 +1,7 @@
 //! What a server says of statements and tables.
 
 use crate::address::Numeric;
+use crate::columns::find_digits;
 use crate::link::Link;
 use crate::message::check_text;
 use crate::query::{describe, schema};
@@ -66,6 +67,9 @@ pub fn describe_statement(
     let (parameters, _) = schema(link, &mut parameters, numeric)?;
     let gives = if prepared.columns.is_some() { Gives::Rows } else { Gives::Nothing };
     let mut columns = prepared.columns.unwrap_or_default();
+    if numeric == Numeric::Auto {
+        find_digits(link, *statement, &prepared.parameters, &mut columns)?;
+    }
     let (columns, _) = schema(link, &mut columns, numeric)?;
     Ok(Description { query: 0, gives, parameters, columns })
 }

@@ -2,21 +2,26 @@
 
 use crate::nested;
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Date32Type, Float64Type, TimestampMicrosecondType};
+use arrow_array::types::{
+    Date32Type, Float64Type, Int64Type, IntervalMonthDayNanoType, TimestampMicrosecondType,
+};
 use arrow_array::{Array, ArrayRef, GenericListArray, LargeStringArray, OffsetSizeTrait};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, TimeUnit};
+use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use bytes::{BufMut, BytesMut};
 use hypostyle_pgtypes::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use hypostyle_pgtypes::types::{self as pg, PostgresType, Shown};
 use hypostyle_pgtypes::{Cells, Column, IntervalStyle, Style};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{DAY_MICROSECONDS, Error, LogicalType, Result};
 
 /// The bytes of a UUID.
 const UUID_BYTES: i32 = 16;
 
 /// The least number that a REAL rounds to infinity: 2^128 - 2^103.
 const REAL_END: f64 = 3.402_823_567_797_336_6e38;
+
+/// Nanoseconds of a microsecond.
+const NANOSECONDS: i64 = 1_000;
 
 /// The version of JSON's binary form.
 const JSONB_VERSION: u8 = 1;
@@ -274,6 +279,53 @@ fn check_loss(array: &ArrayRef, scalar: PostgresType) -> Result<(), String> {
     if is_beyond { Err(format!("a value is out of the range of {}", scalar.sql)) } else { Ok(()) }
 }
 
+/// Refuses values that a column would cut. Parameters are cut by the server's types, as its constants are: a
+/// program's clock may have nanoseconds.
+///
+/// # Errors
+/// `InvalidInput`.
+pub fn check_whole(array: &ArrayRef, name: &str, target: Target) -> Result<()> {
+    let Some((scalar, _)) = target.binary else { return Ok(()) };
+    let elements = elements(array);
+    match is_cut(elements.as_ref().unwrap_or(array), scalar) {
+        true => Err(Error::invalid_input(format!("column \"{name}\": a value is finer than {}", scalar.sql))),
+        false => Ok(()),
+    }
+}
+
+/// Says whether values have parts that a type of days, or of microseconds, has not.
+fn is_cut(array: &ArrayRef, scalar: PostgresType) -> bool {
+    if let DataType::Interval(IntervalUnit::MonthDayNano) = array.data_type() {
+        let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
+        return scalar.name == "interval"
+            && intervals.iter().flatten().any(|interval| interval.nanoseconds % NANOSECONDS != 0);
+    }
+    let Some(step) = step(array.data_type(), scalar) else { return false };
+    let counts = cast(array, &DataType::Int64);
+    counts.is_ok_and(|counts| {
+        counts.as_primitive::<Int64Type>().iter().flatten().any(|count| count % step != 0)
+    })
+}
+
+/// Returns how many units of an Arrow type a unit of the server's type is, where it is more than one.
+fn step(values: &DataType, scalar: PostgresType) -> Option<i64> {
+    let a_day = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => DAY_MICROSECONDS / 1_000_000,
+        TimeUnit::Millisecond => DAY_MICROSECONDS / 1_000,
+        TimeUnit::Microsecond => DAY_MICROSECONDS,
+        TimeUnit::Nanosecond => DAY_MICROSECONDS * NANOSECONDS,
+    };
+    match (values, scalar.name) {
+        (DataType::Timestamp(TimeUnit::Nanosecond, _), "timestamp" | "timestamptz")
+        | (DataType::Time64(TimeUnit::Nanosecond), "time")
+        | (DataType::Duration(TimeUnit::Nanosecond), "interval") => Some(NANOSECONDS),
+        (DataType::Date64, "date") => Some(a_day(&TimeUnit::Millisecond)),
+        // The day of an instant depends on where it is looked at.
+        (DataType::Timestamp(unit, None), "date") => Some(a_day(unit)),
+        _ => None,
+    }
+}
+
 /// Returns the elements of the lists of an array, if they are lists.
 fn elements(array: &ArrayRef) -> Option<ArrayRef> {
     match array.data_type() {
@@ -357,8 +409,12 @@ fn put_digits(digits: &[u8], point: i64, scale: usize, is_negative: bool, out: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::types::{Int32Type, Int64Type};
-    use arrow_array::{Date32Array, Float64Array, Int64Array, ListArray, NullArray, StringArray};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        Date32Array, Date64Array, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray, NullArray,
+        StringArray, Time64NanosecondArray, TimestampMillisecondArray, TimestampNanosecondArray,
+    };
+    use arrow_buffer::IntervalMonthDayNano;
     use std::sync::Arc;
 
     fn binary(array: impl Array + 'static, oid: u32) -> Result<Vec<u8>> {
@@ -396,6 +452,34 @@ mod tests {
         let least = format!("1e{}", i64::MIN);
         for text in ["", "-", ".", "a", "1e", "1e999999", "1_0", "0x1", &least] {
             assert!(binary(StringArray::from(vec![text]), pg::NUMERIC.oid).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_that_a_column_would_cut_are_refused() {
+        const DAY: i64 = 86_400_000;
+        let check = |array: ArrayRef, oid: u32| {
+            let target = Target::new(oid, array.data_type());
+            assert!(Encoded::new(&array, "c", target).is_ok());
+            check_whole(&array, "c", target)
+        };
+        let interval = |nanoseconds: i64| {
+            let interval = IntervalMonthDayNano::new(1, 2, nanoseconds);
+            Arc::new(IntervalMonthDayNanoArray::from(vec![interval])) as ArrayRef
+        };
+        let timestamp = |time: i64| Arc::new(TimestampNanosecondArray::from(vec![time])) as ArrayRef;
+        let time = |time: i64| Arc::new(Time64NanosecondArray::from(vec![time])) as ArrayRef;
+        let day = |time: i64| Arc::new(Date64Array::from(vec![time])) as ArrayRef;
+        let instant = |time: i64| Arc::new(TimestampMillisecondArray::from(vec![time])) as ArrayRef;
+        for (cut, whole, oid) in [
+            (timestamp(1_001), timestamp(1_000), pg::TIMESTAMP.oid),
+            (time(1_001), time(1_000), pg::TIME.oid),
+            (interval(5), interval(5_000), pg::INTERVAL.oid),
+            (day(DAY + 1), day(DAY), pg::DATE.oid),
+            (instant(1 - DAY), instant(-DAY), pg::DATE.oid),
+        ] {
+            assert!(check(cut, oid).unwrap_err().message().contains("finer than"));
+            check(whole, oid).unwrap();
         }
     }
 

@@ -182,7 +182,7 @@ pub fn run(
     link: &mut Link,
     statement: Statement<'_>,
     row: Option<&RecordBatch>,
-    choices: Choices,
+    mut choices: Choices,
 ) -> Result<Begun> {
     check_text(statement.text, "the statement")?;
     if statement.may_change_types() {
@@ -206,6 +206,11 @@ pub fn run(
         send_rows(link, statement, &bound, &[])?;
         return finish_command(link, statement).map_err(at_place);
     };
+    if choices.numeric == Numeric::Auto
+        && !columns::find_digits(link, statement, &prepared.parameters, &mut columns)?
+    {
+        choices.numeric = Numeric::Text;
+    }
     let (schema, shapes) = schema(link, &mut columns, choices.numeric)?;
     let is_query = statement.nature() == Nature::Query && !columns.is_empty();
     let may_be_columns =
@@ -413,6 +418,12 @@ pub fn affected(body: &[u8]) -> Option<u64> {
     tag.rsplit_once(' ')?.1.parse().ok()
 }
 
+/// Returns the number of rows of a command's tag if the command writes rows.
+pub fn written(body: &[u8]) -> Option<u64> {
+    let words = [b"INSERT ".as_slice(), b"UPDATE ", b"DELETE ", b"MERGE "];
+    affected(body).filter(|_| words.iter().any(|word| body.starts_with(word)))
+}
+
 /// Describes a statement with parameters. Returns also the types that it was given for them: those of the
 /// values, else those of the same constants in SQL, else none, so that the server finds all. Within a
 /// transaction it is as without one; the error of all tries is that of the first, and aborts it.
@@ -503,6 +514,8 @@ mod tests {
         assert_eq!(affected(b"UPDATE 7\0"), Some(7));
         assert_eq!(affected(b"CREATE TABLE\0"), None);
         assert_eq!(affected(b"\xff"), None);
+        assert_eq!((written(b"INSERT 0 5\0"), written(b"MERGE 2\0")), (Some(5), Some(2)));
+        assert_eq!((written(b"SELECT 5\0"), written(b"COPY 5\0")), (None, None));
     }
 
     #[test]

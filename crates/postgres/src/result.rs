@@ -3,7 +3,7 @@
 use crate::connection::Shared;
 use crate::incoming::Incoming;
 use crate::link::Link;
-use crate::query::Begun;
+use crate::query::{Begun, written};
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use hypostyle_client::Running;
@@ -18,10 +18,16 @@ pub(crate) struct Stream {
     state: Mutex<State>,
 }
 
+/// The batches of a statement that writes which are taken at once, so that its end tells how many rows it has
+/// written before anybody asks.
+const WRITTEN_BATCHES: usize = 4;
+
 struct State {
     /// The batches that were taken because the next statement needed the connection.
     kept: VecDeque<RecordBatch>,
     source: Source,
+    /// The rows that the statement has written, once its end has told it.
+    affected: Option<u64>,
 }
 
 enum Source {
@@ -33,7 +39,7 @@ enum Source {
 
 impl Stream {
     fn new(source: Source, running: Running) -> Self {
-        Self { running, state: Mutex::new(State { kept: VecDeque::new(), source }) }
+        Self { running, state: Mutex::new(State { kept: VecDeque::new(), source, affected: None }) }
     }
 
     /// Waits for the first rows, which may be an error.
@@ -50,8 +56,23 @@ impl Stream {
     /// Takes the rest into memory, because the next statement needs the connection. An error is the
     /// result's.
     pub fn take_all(&self, link: &mut Link) {
+        self.take(link, usize::MAX);
+    }
+
+    /// Takes the rows that a statement gives of what it has written, if they are few. Its end may be an
+    /// error.
+    pub fn take_written(&self, link: &mut Link) -> Result<()> {
+        self.take(link, WRITTEN_BATCHES);
+        match &self.state.lock().source {
+            Source::Failed(error) => Err(error.clone()),
+            Source::Coming(_) | Source::Ended => Ok(()),
+        }
+    }
+
+    /// Takes rows into memory until so many batches are there, or the end.
+    fn take(&self, link: &mut Link, batches: usize) {
         let mut state = self.state.lock();
-        while matches!(state.source, Source::Coming(_)) {
+        while state.kept.len() < batches && matches!(state.source, Source::Coming(_)) {
             // The state keeps the error.
             if let Ok(Some(batch)) = self.step(link, &mut state) {
                 state.kept.push_back(batch);
@@ -101,6 +122,9 @@ impl State {
                 Ok(last)
             }
             kind => {
+                if kind == b'C' {
+                    self.affected = written(body);
+                }
                 let batch = incoming.take(kind, body).map_err(|error| undecoded(link, error))?;
                 if let Some(batch) = &batch {
                     running.receive(batch.num_rows() as u64);
@@ -157,9 +181,10 @@ impl QueryResult {
         self.schema.clone()
     }
 
-    /// Returns the number of rows that the statement has written.
+    /// Returns the number of rows that the statement has written, as far as it is known: a statement that
+    /// also gives rows tells it behind them.
     pub fn rows_affected(&self) -> Option<u64> {
-        self.rows_affected
+        self.rows_affected.or_else(|| self.stream.state.lock().affected)
     }
 
     /// Says whether the statement has a result set.

@@ -92,6 +92,11 @@ impl Statement<'_> {
         matches!(self.first_word().as_str(), "rollback" | "abort")
     }
 
+    /// Says whether the statement writes rows, which it may also give.
+    pub fn writes(&self) -> bool {
+        matches!(self.first_word().as_str(), "insert" | "update" | "delete" | "merge")
+    }
+
     /// Says whether the statement may change types that are known already.
     pub fn may_change_types(&self) -> bool {
         self.nature() == Nature::Command
@@ -336,6 +341,10 @@ mod tests {
         for text in ["BEGIN", "create table t (a int)", "COPY t FROM STDIN"] {
             assert_eq!(nature(text), Nature::Command, "{text}");
         }
+        for text in ["insert into t values (1)", "/* a */ DELETE FROM t"] {
+            assert!(split(text, true)[0].writes(), "{text}");
+        }
+        assert!(!split("SELECT 1", true)[0].writes());
         for text in ["ROLLBACK", "-- a\n abort", "rollback to savepoint a"] {
             assert!(split(text, true)[0].rolls_back(), "{text}");
         }

@@ -317,7 +317,7 @@ fn numeric_shape(modifier: i32, numeric: Numeric) -> Shape {
         }
     }
     let kind = match numeric {
-        Numeric::Text => Kind::NumericText,
+        Numeric::Text | Numeric::Auto => Kind::NumericText,
         Numeric::Double => Kind::NumericDouble,
         Numeric::Decimal { precision, scale } => Kind::Decimal { precision, scale },
     };

@@ -413,6 +413,32 @@ fn transactions_have_their_state() {
 }
 
 #[test]
+fn rows_that_are_written_and_given_are_counted() {
+    let Some(server) = server() else { return };
+    let connection = server.connect("").unwrap();
+    let made = "CREATE TEMP TABLE counted (a int UNIQUE DEFERRABLE INITIALLY DEFERRED); CREATE TEMP TABLE more (a int)";
+    connection.execute(made, None).unwrap();
+    let written = |sql: &str| {
+        let result = connection.execute(sql, None).unwrap();
+        (result.rows_affected(), rows_of(&result).len(), result.rows_affected())
+    };
+    assert_eq!(
+        written("INSERT INTO counted SELECT generate_series(1, 3) RETURNING a"),
+        (Some(3), 3, Some(3))
+    );
+    assert_eq!(written("UPDATE counted SET a = a + 10 WHERE a > 1 RETURNING a"), (Some(2), 2, Some(2)));
+    assert_eq!(written("DELETE FROM counted WHERE a > 99 RETURNING a"), (Some(0), 0, Some(0)));
+    assert_eq!(written("SELECT a FROM counted"), (None, 3, None));
+    // Of many rows the number is known behind them.
+    let many = "INSERT INTO more SELECT generate_series(1, 400000) RETURNING a";
+    assert_eq!(written(many), (None, 400_000, Some(400_000)));
+    // What is found at the end of the transaction is an error of the statement.
+    let error = connection.execute("INSERT INTO counted VALUES (1) RETURNING a", None).err().unwrap();
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "23505"));
+    assert_eq!(text_of(&connection, "SELECT count(*) FROM counted").as_deref(), Some("3"));
+}
+
+#[test]
 fn parameters_have_the_types_of_the_statement() {
     let Some(server) = server() else { return };
     make_types(server);

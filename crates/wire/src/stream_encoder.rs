@@ -158,11 +158,7 @@ impl StreamEncoder {
     /// What the sender has seen of the link, unless that says nothing; waiting for credit is not
     /// waiting for the link. Every chunk must be told that was sent.
     pub fn sent(&mut self, encoded: &Encoded, on_link: Option<OnLink>) {
-        self.checksums.insert(encoded.number, encoded.checksum);
-        while let Some(checksum) = self.checksums.remove(&self.checksum.0) {
-            self.checksum.0 += 1;
-            self.checksum.1.update(&checksum.to_le_bytes());
-        }
+        self.sum(encoded.number, encoded.checksum);
         self.raw += encoded.raw_bytes;
         self.sent += encoded.body_bytes() as u64;
         if let Some(on_link) = on_link {
@@ -176,6 +172,27 @@ impl StreamEncoder {
                 self.symbols[column] = Some(symbols.clone());
             }
         }
+    }
+
+    fn sum(&mut self, number: u64, checksum: u64) {
+        self.checksums.insert(number, checksum);
+        while let Some(checksum) = self.checksums.remove(&self.checksum.0) {
+            self.checksum.0 += 1;
+            self.checksum.1.update(&checksum.to_le_bytes());
+        }
+    }
+
+    /// Takes a chunk without dictionaries that another encoder has encoded for a stream of the same schema,
+    /// with the checksum of its payload and its bytes before and after codecs. Returns the number that it has
+    /// in this stream.
+    pub fn adopt(&mut self, rows: u64, checksum: u64, raw: u64, sent: u64) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.rows += rows;
+        self.raw += raw;
+        self.sent += sent;
+        self.sum(number, checksum);
+        number
     }
 
     /// What the other side is told of the stream, all of which has been sent.

@@ -136,6 +136,15 @@ extern bool hypostyle_encoder_frame(HypostyleEncoder *encoder, const uint8_t **d
 /* Says that all frames that were taken have gone out, and whether the socket was full meanwhile. */
 extern bool hypostyle_encoder_told(HypostyleEncoder *encoder, bool has_waited, HypostyleFailure *failure);
 
+/* Leaves the frames that were encoded since to another process, which sends them, and says how many bytes they
+ * were before codecs. They are taken afterwards. */
+extern bool hypostyle_encoder_pass(HypostyleEncoder *encoder, uint64_t *raw, HypostyleFailure *failure);
+
+/* Takes a chunk that an encoder in another process, of the same fields and none of them a dictionary, has
+ * encoded of so many bytes, as the next one here, and says how many rows it has. */
+extern bool hypostyle_encoder_relay(HypostyleEncoder *encoder, const void *frame, size_t length, uint64_t raw,
+                                    uint64_t *rows, HypostyleFailure *failure);
+
 /* Makes the last frame, when all others have been taken. `affected` is UINT64_MAX for a query. */
 extern bool hypostyle_encoder_end(HypostyleEncoder *encoder, uint64_t affected, bool in_transaction,
                                   HypostyleFailure *failure);

@@ -172,6 +172,39 @@ pub unsafe extern "C" fn hypostyle_encoder_told(
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn hypostyle_encoder_pass(
+    handle: *mut Handle,
+    raw: *mut u64,
+    failure: *mut Failure,
+) -> bool {
+    // SAFETY: as the header says.
+    unsafe {
+        with(handle, failure, |encoder| {
+            raw.write(encoder.pass());
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn hypostyle_encoder_relay(
+    handle: *mut Handle,
+    frame: *const u8,
+    length: usize,
+    raw: u64,
+    rows: *mut u64,
+    failure: *mut Failure,
+) -> bool {
+    // SAFETY: as the header says.
+    unsafe {
+        with(handle, failure, |encoder| {
+            rows.write(encoder.relay(std::slice::from_raw_parts(frame, length), raw)?);
+            Ok(())
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn hypostyle_encoder_end(
     handle: *mut Handle,
     affected: u64,

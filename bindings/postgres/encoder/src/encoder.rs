@@ -8,8 +8,8 @@ use crate::schema::Columns;
 use arrow_array::{Array as _, ArrayRef, RecordBatch, RecordBatchOptions};
 use hypostyle_types::{Error, Result};
 use hypostyle_wire::{
-    CHUNK_BYTES, CHUNK_BYTES_MAX, Codec, Done, Encoded, EncodedFrame, FRAME_HEADER_BYTES, Full, OnLink,
-    ResultHeader, StreamEncoder, Times, Transaction, UNKNOWN,
+    CHUNK_BYTES, CHUNK_BYTES_MAX, ChunkHeader, Codec, Done, Encoded, EncodedFrame, FRAME_HEADER_BYTES,
+    FrameHeader, FrameType, Full, OnLink, Place, ResultHeader, StreamEncoder, Times, Transaction, UNKNOWN,
 };
 use std::collections::VecDeque;
 use std::ffi::CStr;
@@ -24,6 +24,9 @@ const ROWS_MAX: usize = 1 << 20;
 
 /// The shortest frame that every receiver accepts.
 const FRAME_BYTES_MIN: u32 = 1 << 20;
+
+/// Where the number of a chunk is in its body: behind the query and the place.
+const NUMBER_AT: usize = 5;
 
 /// A frame that was longer is not kept as room for the next one.
 const KEPT_BYTES_MAX: usize = 4 << 20;
@@ -253,6 +256,41 @@ impl Encoder {
         self.send += now.duration_since(self.encoded.max(self.told));
         self.was_blocked = blocked == Some(true);
         self.told = now;
+    }
+
+    /// Leaves the frames that are there to another process, which sends them. Returns their bytes before
+    /// codecs.
+    pub fn pass(&mut self) -> u64 {
+        let raw = self.untold.iter().map(|encoded| encoded.raw_bytes).sum::<u64>();
+        self.told(None);
+        raw
+    }
+
+    /// Takes a chunk that the encoder of another process has made of the same columns, without
+    /// dictionaries, as the next one here. `raw` are its bytes before codecs. Returns its rows.
+    pub fn relay(&mut self, frame: &[u8], raw: u64) -> Result<u64> {
+        let unfit = || Error::internal("what another process has encoded is no chunk of this result");
+        check_memory(frame.len())?;
+        let mut frame = frame.to_vec();
+        let (header, body) = frame.split_first_chunk_mut::<FRAME_HEADER_BYTES>().ok_or_else(unfit)?;
+        let header = FrameHeader::decode(header, u32::MAX)?;
+        let is_whole = usize::try_from(header.length) == Ok(body.len());
+        if header.frame_type != FrameType::Chunk || !is_whole {
+            return Err(unfit());
+        }
+        let (chunk, _) = ChunkHeader::decode(body)?;
+        if chunk.query != QUERY || chunk.place != Place::Frame {
+            return Err(unfit());
+        }
+        let number = self.stream.adopt(chunk.rows, chunk.checksum, raw, body.len() as u64);
+        let place = body.get_mut(NUMBER_AT..NUMBER_AT + size_of::<u64>()).ok_or_else(unfit)?;
+        place.copy_from_slice(&number.to_le_bytes());
+        self.outgoing.push_back(Outgoing::Whole(frame));
+        if self.execute.is_none() {
+            self.execute = Some(self.started.elapsed());
+        }
+        self.encoded = Instant::now();
+        Ok(chunk.rows)
     }
 
     /// Adds the last frame. `affected` rows were written, unless that is unknown.

@@ -307,6 +307,87 @@ fn numbers_and_texts_come_back() {
 }
 
 #[test]
+fn chunks_of_other_encoders_are_relayed() {
+    let _alone = ALONE.lock();
+    let fields = [field("a", BIGINT, 0), field("t", VARCHAR, 0)];
+    let mut leader = Copy::open(&fields, &options()).unwrap();
+    let mut expected = 0;
+    for worker in 0..3_i64 {
+        let mut copy = Copy::open(&fields, &options()).unwrap();
+        for chunk in 0..2_i64 {
+            for row in 0..1_000_i64 {
+                let value = worker * 10_000 + chunk * 1_000 + row;
+                copy.value(0, &value.to_ne_bytes()).unwrap();
+                copy.text(1, format!("text {value}").as_bytes()).unwrap();
+                copy.rows += 1;
+                expected += value;
+            }
+            let mut bytes = 0;
+            // SAFETY: the encoder is open.
+            unsafe {
+                assert!(hypostyle_encoder_flush(copy.handle, copy.rows, &raw mut copy.failure));
+                assert!(hypostyle_encoder_pass(copy.handle, &raw mut bytes, &raw mut copy.failure));
+            }
+            copy.rows = 0;
+            copy.take().unwrap();
+            assert!(bytes > 8_000);
+            // The first frame of each encoder describes the columns, and is the leader's own.
+            let chunk = copy.sent.pop().unwrap();
+            let mut rows = 0;
+            // SAFETY: as above.
+            let relayed = unsafe {
+                hypostyle_encoder_relay(
+                    leader.handle,
+                    chunk.as_ptr(),
+                    chunk.len(),
+                    bytes,
+                    &raw mut rows,
+                    &raw mut leader.failure,
+                )
+            };
+            leader.done(relayed).unwrap();
+            assert_eq!(rows, 1_000);
+            leader.take().unwrap();
+        }
+    }
+    let (batches, done, types) = leader.finish().unwrap();
+    assert_eq!((done.rows, batches.len(), types.len()), (6_000, 6, 7));
+    let sum = batches.iter().flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+    assert_eq!(sum.sum::<i64>(), expected);
+    assert!(done.raw > 6 * 8_000);
+}
+
+#[test]
+fn what_is_relayed_must_be_a_chunk() {
+    let _alone = ALONE.lock();
+    let fields = [field("a", BIGINT, 0)];
+    let mut other = Copy::open(&fields, &options()).unwrap();
+    other.value(0, &7_i64.to_ne_bytes()).unwrap();
+    other.rows = 1;
+    other.flush(false).unwrap();
+    let chunk = other.sent.pop().unwrap();
+    let result = other.sent.pop().unwrap();
+    let mut damaged = vec![Vec::new(), result, [chunk.as_slice(), &[0]].concat()];
+    damaged.extend((0..40.min(chunk.len())).map(|length| chunk[..length].to_vec()));
+    for frame in damaged {
+        let mut copy = Copy::open(&fields, &options()).unwrap();
+        let mut rows = 0;
+        // SAFETY: the encoder is open.
+        let relayed = unsafe {
+            hypostyle_encoder_relay(
+                copy.handle,
+                frame.as_ptr(),
+                frame.len(),
+                8,
+                &raw mut rows,
+                &raw mut copy.failure,
+            )
+        };
+        assert!(copy.done(relayed).is_err(), "{frame:?}");
+    }
+}
+
+#[test]
 fn a_dictionary_is_sent_once() {
     let _alone = ALONE.lock();
     let labels = [c"red", c"green"].map(CStr::as_ptr);

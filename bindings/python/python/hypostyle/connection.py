@@ -33,7 +33,7 @@ class TableInfo(NamedTuple):
         schema: name of its schema.
         name: its name.
         kind: "table" or "view".
-        rows: number of rows, `None` for a view.
+        rows: number of rows; `None` for a view, and for the tables of PostgreSQL.
         columns: `(name, SQL type, nullable)` of each column.
     """
 
@@ -133,7 +133,7 @@ class Connection:
         caller: a pandas or Polars frame, an Arrow table or stream, a dict of arrays, another
         result. The exact spelling is looked for first, then any case; in each, the innermost scope
         first. A server gets variables that the text of the query names, if its address allows it or
-        if it runs as the same user on a Unix socket (see `connect()`).
+        if it runs as the same user on a Unix socket (see `connect()`). PostgreSQL gets none.
 
         Args:
             query: one or more statements, separated by ";".
@@ -180,20 +180,36 @@ class Connection:
                 machine.
             options: those of `read_csv(…)` in SQL, such as `header=False`, `delim="|"`.
         """
-        return self._query(files.query("read_csv", path, options), None, None)
+        return self._read("read_csv", path, options)
 
     def read_parquet(self, path: Paths, **options: Any) -> Result:
         """Return the rows of Parquet files, as `read_csv()` does."""
-        return self._query(files.query("read_parquet", path, options), None, None)
+        return self._read("read_parquet", path, options)
 
     def read_json(self, path: Paths, **options: Any) -> Result:
         """Return the rows of JSON files, as `read_csv()` does."""
-        return self._query(files.query("read_json", path, options), None, None)
+        return self._read("read_json", path, options)
+
+    def _read(self, function: str, path: Paths, options: Mapping[str, Any]) -> Result:
+        self._check_reads(f"{function}() reads no files")
+        return self._query(files.query(function, path, options), None, None)
+
+    @property
+    def _is_postgres(self) -> bool:
+        return (self._native.address or "").startswith("postgresql:")
+
+    def _check_reads(self, what: str) -> None:
+        if self._is_postgres:
+            raise errors.NotSupportedError(
+                f"{what} in PostgreSQL: append() the rows to a table there, or ATTACH the server to a database of "
+                "ours"
+            )
 
     def from_df(self, frame: Any) -> Result:
         """Return the rows of a frame, or of other data that `FROM variable` reads."""
         if not inputs.is_table(frame):
             raise errors.DataError(f"a {type(frame).__name__} is no table")
+        self._check_reads("the program's data are no tables")
         resolver = variables.Resolver(None, {"given": frame})
         return Result(self._native.query('SELECT * FROM "given"', None, resolver))
 
@@ -215,6 +231,7 @@ class Connection:
         """
         if not inputs.is_table(data):
             raise errors.DataError(f'"{name}" is a {type(data).__name__}, which is no table')
+        self._check_reads("the program's data are no tables")
         self._registered[name] = data
 
     def unregister(self, name: str) -> None:
@@ -235,6 +252,8 @@ class Connection:
         except errors.UnknownNameError as error:
             if resolver is not None:
                 resolver.explain(error)
+                if self._is_postgres:
+                    resolver.explain_elsewhere(error)
             raise
 
     # The rows of the last `execute()`
@@ -366,6 +385,9 @@ class Connection:
         Raises:
             TransactionStateError: a transaction is open already.
         """
+        if self._is_postgres and self.in_transaction:
+            # The server only warns, and the end of the inner block would be that of the outer one.
+            raise errors.TransactionStateError("a transaction is open already", "25001")
         self._query("BEGIN READ ONLY" if read_only else "BEGIN", None, None)
 
     def commit(self) -> None:

@@ -55,6 +55,16 @@ class Step(NamedTuple):
     seconds: float | None
 
 
+def is_postgres(names: list[str]) -> bool:
+    """Say whether columns of these names are the result of PostgreSQL's EXPLAIN."""
+    return names == ["QUERY PLAN"]
+
+
+def postgres_text(rows: list[tuple[Any, ...]]) -> str:
+    """Return the lines of PostgreSQL's EXPLAIN, which are indented already."""
+    return "\n".join(str(line) for (line,) in rows)
+
+
 def may_be(names: list[str]) -> bool:
     """Say whether columns of these names may be the result of EXPLAIN."""
     return names == _COLUMNS
@@ -78,7 +88,12 @@ def text(rows: list[tuple[Any, ...]]) -> str:
 
 def as_html(rows: list[tuple[Any, ...]]) -> str:
     """Return the same for a notebook, which keeps every line as long as it is."""
-    return f'<pre style="white-space: pre; overflow-x: auto">{html.escape(text(rows))}</pre>'
+    return preformatted(text(rows))
+
+
+def preformatted(lines: str) -> str:
+    """Return lines for a notebook as they are."""
+    return f'<pre style="white-space: pre; overflow-x: auto">{html.escape(lines)}</pre>'
 
 
 def _operator(line: str) -> Operator | None:

@@ -202,6 +202,8 @@ class Result:
             return _without_rows(self._native)
         if rows := self._plan():
             return plan.text(rows)
+        if plan.is_postgres(self._names):
+            return plan.postgres_text(self._native.slice(0, plan.ROWS_MAX))
         return display.box(display.preview(self._native, self._names, self._types))
 
     def _repr_html_(self) -> str:
@@ -209,6 +211,8 @@ class Result:
             return f"<p>{_without_rows(self._native)}</p>"
         if rows := self._plan():
             return plan.as_html(rows)
+        if plan.is_postgres(self._names):
+            return plan.preformatted(plan.postgres_text(self._native.slice(0, plan.ROWS_MAX)))
         return display.table_html(display.preview(self._native, self._names, self._types))
 
     def _plan(self) -> list[Row] | None:

@@ -3,6 +3,7 @@
 A resolver holds the caller's frame only while the statement is planned.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
@@ -13,6 +14,8 @@ _ACCEPTED = (
     "a pandas or Polars frame, an Arrow table or stream, a structured NumPy array, a dict of arrays, "
     "or a hypostyle result"
 )
+_QUOTED = re.compile(r'"([^"]+)"')
+_NO_TABLE = "42P01"
 _REMEDIES = {
     "Series": "its to_frame()",
     "ndarray": "a dict of it, {'name': array}",
@@ -48,6 +51,17 @@ class Resolver:
                 error.message += f'; the Python variable "{variable}" is {_described(value)}'
                 error.args = (error.message,)
                 return
+
+    def explain_elsewhere(self, error: errors.UnknownNameError) -> None:
+        """Add to the error of a server which asks for no variables that the missing table is one."""
+        for name in _QUOTED.findall(error.message) if error.sqlstate == _NO_TABLE else ():
+            for variable, value in self._named(name):
+                if inputs.is_table(value):
+                    error.message += (
+                        f'; the Python variable "{variable}" is no table of PostgreSQL: append() it to one'
+                    )
+                    error.args = (error.message,)
+                    return
 
     def _find(self, name: str) -> Any | None:
         for variable, value in self._named(name):

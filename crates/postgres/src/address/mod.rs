@@ -212,6 +212,9 @@ pub enum Numeric {
     /// Text, which loses nothing.
     #[default]
     Text,
+    /// Exact decimals where the query tells how many digits there can be and the server has the extension,
+    /// which finds them. Else text.
+    Auto,
     Double,
     /// Exact decimals. A value that does not fit is an error.
     Decimal {
@@ -666,7 +669,8 @@ fn numeric(given: &Given) -> Result<Numeric> {
         is_allowed.then_some(Numeric::Decimal { precision, scale })
     };
     match text {
-        "auto" | "text" => Ok(Numeric::Text),
+        "text" => Ok(Numeric::Text),
+        "auto" => Ok(Numeric::Auto),
         "double" => Ok(Numeric::Double),
         other => digits()
             .ok_or_else(|| wrong_value("numeric", other, "auto, text, double or decimal(precision,scale)")),

@@ -176,5 +176,13 @@ fn errors_name_the_parameter() {
     let decimal = parse("host=a numeric=decimal(20,4)").unwrap();
     assert_eq!(decimal.numeric, Numeric::Decimal { precision: 20, scale: 4 });
     assert_eq!(decimal.codec, Codec::Auto);
+    for (text, numeric) in [
+        ("host=a", Numeric::Text),
+        ("host=a numeric=text", Numeric::Text),
+        ("host=a numeric=auto", Numeric::Auto),
+        ("host=a numeric=double", Numeric::Double),
+    ] {
+        assert_eq!(parse(text).unwrap().numeric, numeric, "{text}");
+    }
     assert_eq!(parse("host=a codec=zstd:3").unwrap().codec, Codec::Zstd(3));
 }

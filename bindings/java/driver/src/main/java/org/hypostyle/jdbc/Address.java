@@ -125,6 +125,11 @@ record Address(String target, String shared, Map<String, String> options) {
         return target.contains("://");
     }
 
+    /** Tells whether the database is a PostgreSQL server's. */
+    boolean isPostgres() {
+        return target.startsWith("postgresql://") || target.startsWith("postgres://");
+    }
+
     boolean flag(String name) throws SQLException {
         String value = options.get(name);
         if (value == null) {

@@ -31,6 +31,10 @@ import java.util.concurrent.Executor;
 /** A session with a database. Threads that share it run one statement after the other. */
 public final class HypostyleConnection extends HypostyleWrapper implements Connection {
     private static final Set<String> CLIENT_INFO = Set.of("ApplicationName", "ClientUser", "ClientHostname");
+    /** What PostgreSQL calls its levels, which are those of SQL. */
+    private static final Map<Integer, String> LEVELS = Map.of(TRANSACTION_READ_UNCOMMITTED, "READ UNCOMMITTED",
+            TRANSACTION_READ_COMMITTED, "READ COMMITTED", TRANSACTION_REPEATABLE_READ, "REPEATABLE READ",
+            TRANSACTION_SERIALIZABLE, "SERIALIZABLE");
     private static final byte[] BEGIN_READ_ONLY = "BEGIN READ ONLY".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] BEGIN = "BEGIN".getBytes(StandardCharsets.US_ASCII);
     private static final byte[] SET_READ_ONLY = "SET TRANSACTION READ ONLY".getBytes(StandardCharsets.US_ASCII);
@@ -169,6 +173,19 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
                 Native.rollback(handle);
             }
         }
+    }
+
+    /** Runs a SET of the driver's own for the session: a transaction that begins with it ends with it. */
+    private void set(String sql) throws SQLException {
+        byte[] text = Native.utf8(sql);
+        session.call(null, handle -> {
+            boolean isIdle = Native.transactionState(handle) == 0;
+            command(handle, text);
+            if (isIdle && Native.transactionState(handle) != 0) {
+                Native.commit(handle);
+            }
+            return null;
+        });
     }
 
     /** Runs a statement of the driver's own. */
@@ -519,6 +536,14 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
     @Override
     public void setTransactionIsolation(int level) throws SQLException {
         check();
+        if (address.isPostgres()) {
+            String name = LEVELS.get(level);
+            if (name == null) {
+                throw Errors.refused("HY024", "there is no isolation level " + level);
+            }
+            set("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL " + name);
+            return;
+        }
         switch (level) {
             case TRANSACTION_READ_UNCOMMITTED:
             case TRANSACTION_READ_COMMITTED:
@@ -535,6 +560,11 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
     @Override
     public int getTransactionIsolation() throws SQLException {
         check();
+        if (address.isPostgres()) {
+            String name = ask("SELECT upper(current_setting('default_transaction_isolation'))");
+            return LEVELS.entrySet().stream().filter(level -> level.getValue().equals(name)).map(Map.Entry::getKey)
+                    .findFirst().orElse(TRANSACTION_READ_COMMITTED);
+        }
         return isolation;
     }
 
@@ -556,7 +586,15 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
         if (schema == null) {
             throw Errors.refused("HY009", "the schema's name is null");
         }
-        command("SET schema = " + Texts.literal(schema));
+        if (!address.isPostgres()) {
+            command("SET schema = " + Texts.literal(schema));
+            return;
+        }
+        // The server takes the name of one that it has not, and finds nothing then.
+        if (ask("SELECT nspname FROM pg_catalog.pg_namespace WHERE nspname = " + Texts.literal(schema)) == null) {
+            throw Errors.refused("3F000", "there is no schema \"" + schema + "\"");
+        }
+        set("SET search_path TO " + Texts.identifier(schema));
     }
 
     @Override
@@ -568,6 +606,9 @@ public final class HypostyleConnection extends HypostyleWrapper implements Conne
     public void setCatalog(String catalogName) throws SQLException {
         check();
         if (catalogName != null && !catalogName.equals(getCatalog())) {
+            if (address.isPostgres()) {
+                throw Errors.unsupported("a session of PostgreSQL stays in its database");
+            }
             command("USE " + Texts.identifier(catalogName));
         }
     }

@@ -48,10 +48,35 @@ final class HypostyleDatabaseMetaData extends Capabilities {
             + "'NO', 'NEVER', NULL FROM pg_catalog.pg_class m JOIN pg_catalog.pg_namespace n ON n.oid = m.relnamespace "
             + "JOIN pg_catalog.pg_attribute a ON a.attrelid = m.oid AND a.attnum > 0 WHERE m.relkind = 'm') AS told";
 
+    /** The columns of PostgreSQL's tables and views, as {@link #ALL_COLUMNS} has ours; a domain's type is that below it. */
+    private static final String POSTGRES_COLUMNS = "(SELECT current_database() AS table_catalog, n.nspname AS table_schema, "
+            + "c.relname AS table_name, a.attname AS column_name, format_type(information_schema._pg_truetypid(a, t), "
+            + "information_schema._pg_truetypmod(a, t)) AS column_type, "
+            + "CASE WHEN a.attnotnull THEN 'NO' ELSE 'YES' END AS is_nullable, "
+            + "col_description(c.oid, a.attnum) AS column_comment, CASE WHEN a.attgenerated = '' THEN "
+            + "pg_get_expr(d.adbin, d.adrelid) END AS column_default, a.attnum::INTEGER AS ordinal_position, "
+            + "CASE WHEN a.attidentity <> '' THEN 'YES' ELSE 'NO' END AS is_identity, "
+            + "CASE WHEN a.attgenerated <> '' THEN 'ALWAYS' ELSE 'NEVER' END AS is_generated, "
+            + "CASE WHEN a.attgenerated <> '' THEN pg_get_expr(d.adbin, d.adrelid) END AS generation_expression "
+            + "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid "
+            + "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace JOIN pg_catalog.pg_type t ON t.oid = a.atttypid "
+            + "LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum "
+            + "WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'f', 'v', 'm')) AS told";
+    private static final String POSTGRES_FUNCTIONS = "SELECT * FROM (SELECT current_database() AS \"FUNCTION_CAT\", "
+            + "n.nspname AS \"FUNCTION_SCHEM\", p.proname AS \"FUNCTION_NAME\", obj_description(p.oid, 'pg_proc') AS "
+            + "\"REMARKS\", (CASE WHEN p.proretset THEN " + functionReturnsTable + " ELSE " + functionNoTable
+            + " END)::SMALLINT AS \"FUNCTION_TYPE\", p.proname || '_' || p.oid AS \"SPECIFIC_NAME\" "
+            + "FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace "
+            + "WHERE p.prokind <> 'p') r";
+
     private final HypostyleConnection connection;
 
     HypostyleDatabaseMetaData(HypostyleConnection connection) {
         this.connection = connection;
+    }
+
+    private boolean isPostgres() {
+        return connection.address().isPostgres();
     }
 
     private static String rule(String code) {
@@ -152,8 +177,20 @@ final class HypostyleDatabaseMetaData extends Capabilities {
     }
 
     @Override
-    public String getDatabaseProductVersion() {
-        return Library.version();
+    public String getDatabaseProductName() {
+        return isPostgres() ? "PostgreSQL" : super.getDatabaseProductName();
+    }
+
+    @Override
+    public String getDatabaseProductVersion() throws SQLException {
+        return isPostgres() ? serverVersion() : Library.version();
+    }
+
+    private String serverVersion() throws SQLException {
+        try (ResultSet rows = new Query("SELECT current_setting('server_version')").run("")) {
+            rows.next();
+            return rows.getString(1);
+        }
     }
 
     private static int part(String version, int index) {
@@ -162,13 +199,13 @@ final class HypostyleDatabaseMetaData extends Capabilities {
     }
 
     @Override
-    public int getDatabaseMajorVersion() {
-        return part(Library.version(), 0);
+    public int getDatabaseMajorVersion() throws SQLException {
+        return part(getDatabaseProductVersion(), 0);
     }
 
     @Override
-    public int getDatabaseMinorVersion() {
-        return part(Library.version(), 1);
+    public int getDatabaseMinorVersion() throws SQLException {
+        return part(getDatabaseProductVersion(), 1);
     }
 
     @Override
@@ -198,13 +235,14 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public int getDefaultTransactionIsolation() {
-        return Connection.TRANSACTION_REPEATABLE_READ;
+        return isPostgres() ? Connection.TRANSACTION_READ_COMMITTED : Connection.TRANSACTION_REPEATABLE_READ;
     }
 
     @Override
     public boolean supportsTransactionIsolationLevel(int level) {
         return level == Connection.TRANSACTION_READ_UNCOMMITTED || level == Connection.TRANSACTION_READ_COMMITTED
-                || level == Connection.TRANSACTION_REPEATABLE_READ;
+                || level == Connection.TRANSACTION_REPEATABLE_READ
+                || level == Connection.TRANSACTION_SERIALIZABLE && isPostgres();
     }
 
     @Override
@@ -362,6 +400,11 @@ final class HypostyleDatabaseMetaData extends Capabilities {
                 .run(" ORDER BY \"TABLE_TYPE\", \"TABLE_CAT\", \"TABLE_SCHEM\", \"TABLE_NAME\"");
     }
 
+    /** Returns the type of a column as we call it. */
+    private String typeName(String told) {
+        return isPostgres() ? SqlType.nameOfPostgres(told) : told;
+    }
+
     private static String modifiers(String typeName) {
         int paren = typeName.indexOf('(');
         return paren < 0 || !typeName.startsWith("DECIMAL") ? null : typeName.substring(paren + 1, typeName.length() - 1);
@@ -404,19 +447,18 @@ final class HypostyleDatabaseMetaData extends Capabilities {
                 + "IS_AUTOINCREMENT VARCHAR, IS_GENERATEDCOLUMN VARCHAR");
         try (ResultSet rows = new Query("SELECT table_catalog, table_schema, table_name, column_name, column_type, "
                 + "is_nullable, column_comment, column_default, ordinal_position, is_identity, is_generated, "
-                + "generation_expression FROM " + ALL_COLUMNS).equal("table_catalog", catalog)
+                + "generation_expression FROM " + (isPostgres() ? POSTGRES_COLUMNS : ALL_COLUMNS)).equal("table_catalog", catalog)
                 .like("table_schema", schemaPattern).like("table_name", tableNamePattern)
                 .like("column_name", columnNamePattern)
                 .run(" ORDER BY table_catalog, table_schema, table_name, ordinal_position")) {
             while (rows.next()) {
-                addColumn(built, rows);
+                addColumn(built, rows, typeName(rows.getString("column_type")));
             }
         }
         return built.build();
     }
 
-    private static void addColumn(RowBuilder built, ResultSet from) throws SQLException {
-        String typeName = from.getString("column_type");
+    private static void addColumn(RowBuilder built, ResultSet from, String typeName) throws SQLException {
         String modifiers = modifiers(typeName);
         SqlType type = SqlType.named(typeName);
         boolean isNullable = from.getString("is_nullable").equals("YES");
@@ -478,7 +520,8 @@ final class HypostyleDatabaseMetaData extends Capabilities {
         return new Query("SELECT * FROM (SELECT current_database() AS \"TABLE_CAT\", n.nspname AS \"TABLE_SCHEM\", "
                 + "t.relname AS \"TABLE_NAME\", NOT k.indisunique AS \"NON_UNIQUE\", current_database() AS "
                 + "\"INDEX_QUALIFIER\", i.relname AS \"INDEX_NAME\", " + tableIndexOther + "::SMALLINT AS \"TYPE\", "
-                + "k.n::SMALLINT AS \"ORDINAL_POSITION\", a.attname AS \"COLUMN_NAME\", NULL::VARCHAR AS \"ASC_OR_DESC\", "
+                + (isPostgres() ? "(k.n + 1)" : "k.n") + "::SMALLINT AS \"ORDINAL_POSITION\", a.attname AS "
+                + "\"COLUMN_NAME\", NULL::VARCHAR AS \"ASC_OR_DESC\", "
                 + "greatest(t.reltuples, 0)::BIGINT AS \"CARDINALITY\", 0::BIGINT AS \"PAGES\", NULL::VARCHAR AS "
                 + "\"FILTER_CONDITION\" FROM (SELECT *, unnest(indkey) AS a, generate_subscripts(indkey, 1) AS n "
                 + "FROM pg_catalog.pg_index) k JOIN pg_catalog.pg_class t ON t.oid = k.indrelid "
@@ -502,11 +545,12 @@ final class HypostyleDatabaseMetaData extends Capabilities {
                 key.add(rows.getString("COLUMN_NAME"));
             }
         }
-        try (ResultSet rows = new Query("SELECT column_name, column_type FROM information_schema.columns")
+        try (ResultSet rows = new Query("SELECT column_name, column_type FROM "
+                + (isPostgres() ? POSTGRES_COLUMNS : "information_schema.columns"))
                 .equal("table_catalog", catalog).equal("table_schema", schema).equal("table_name", table)
                 .in("column_name", key.toArray(new String[0])).run(" ORDER BY ordinal_position")) {
             while (rows.next()) {
-                String typeName = rows.getString(2);
+                String typeName = typeName(rows.getString(2));
                 String modifiers = modifiers(typeName);
                 SqlType type = SqlType.named(typeName);
                 built.row(bestRowSession, rows.getString(1), type.jdbcType, modifiers == null ? typeName : "DECIMAL",
@@ -551,6 +595,11 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public ResultSet getFunctions(String catalog, String schemaPattern, String functionNamePattern) throws SQLException {
+        if (isPostgres()) {
+            return new Query(POSTGRES_FUNCTIONS).equal("\"FUNCTION_CAT\"", catalog)
+                    .like("\"FUNCTION_SCHEM\"", schemaPattern).like("\"FUNCTION_NAME\"", functionNamePattern)
+                    .run(" ORDER BY 1, 2, 3, 6");
+        }
         return new Query("SELECT r.specific_catalog AS \"FUNCTION_CAT\", r.specific_schema AS \"FUNCTION_SCHEM\", "
                 + "r.routine_name AS \"FUNCTION_NAME\", r.description AS \"REMARKS\", " + functionNoTable
                 + "::SMALLINT AS \"FUNCTION_TYPE\", r.specific_name AS \"SPECIFIC_NAME\"" + FUNCTIONS_FROM)
@@ -569,8 +618,9 @@ final class HypostyleDatabaseMetaData extends Capabilities {
         try (ResultSet rows = new Query("SELECT specific_catalog, specific_schema, specific_name, parameter_name, "
                 + "parameter_mode, data_type, ordinal_position FROM information_schema.parameters")
                 .equal("specific_catalog", catalog).like("specific_schema", schemaPattern)
-                .like("specific_name", functionNamePattern).like("coalesce(parameter_name, '')", columnNamePattern)
-                .run(" ORDER BY 1, 2, 3, rid, parameter_mode DESC, ordinal_position")) {
+                .like(isPostgres() ? "regexp_replace(specific_name, '_[0-9]+$', '')" : "specific_name", functionNamePattern)
+                .like("coalesce(parameter_name, '')", columnNamePattern)
+                .run(" ORDER BY 1, 2, 3, " + (isPostgres() ? "" : "rid, ") + "parameter_mode DESC, ordinal_position")) {
             while (rows.next()) {
                 boolean isIn = rows.getString(5).equals("IN");
                 String typeName = rows.getString(6);

@@ -111,6 +111,39 @@ enum SqlType {
         }
     }
 
+    /** Returns our name of a type as PostgreSQL writes it, such as DECIMAL(9,2); types that we have not are text. */
+    static String nameOfPostgres(String name) {
+        if (name.endsWith("[]")) {
+            return nameOfPostgres(name.substring(0, name.length() - 2)) + "[]";
+        }
+        int paren = name.indexOf('(');
+        String word = paren < 0 ? name : name.substring(0, paren);
+        if (word.startsWith("timestamp")) {
+            return name.endsWith(" with time zone") ? TIMESTAMPTZ_NAME : "TIMESTAMP";
+        }
+        if (word.startsWith("interval")) {
+            return "INTERVAL";
+        }
+        switch (word) {
+            case "boolean":
+            case "smallint":
+            case "integer":
+            case "bigint":
+            case "date":
+            case "uuid":
+            case "json": return word.toUpperCase(java.util.Locale.ROOT);
+            case "time":
+            case "time without time zone": return name.endsWith(" with time zone") ? "VARCHAR" : "TIME";
+            case "oid": return "UINTEGER";
+            case "real": return "FLOAT";
+            case "double precision": return "DOUBLE";
+            case "numeric": return paren < 0 ? "VARCHAR" : "DECIMAL" + name.substring(paren);
+            case "bytea": return "BLOB";
+            case "jsonb": return "JSON";
+            default: return "VARCHAR";
+        }
+    }
+
     boolean isSigned() {
         return ordinal() >= TINYINT.ordinal() && ordinal() <= BIGINT.ordinal() || this == FLOAT || this == DOUBLE
                 || this == DECIMAL || this == INTERVAL || this == DURATION;
