@@ -1,4 +1,5 @@
-//! Words of PostgreSQL that say nothing more here: ONLY before a table, and USING with an operator in ORDER BY.
+//! Words of PostgreSQL that say nothing more here: ONLY before a table, and USING with an operator in ORDER
+//! BY.
 
 use crate::phrases::{before, is_word, next};
 use crate::replaced_tokens::{blank, replace};

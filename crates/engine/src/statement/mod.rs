@@ -63,6 +63,7 @@ mod target;
 mod transaction;
 mod update_in_place;
 mod values;
+mod versions;
 mod view_columns;
 mod violation;
 mod write;

@@ -10,6 +10,7 @@ use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
 use crate::statement::planned_parameters::needs_values;
 use crate::statement::query::in_own_forms;
+use crate::statement::versions::{Meaning, Versions, relation_names};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
@@ -346,8 +347,13 @@ impl Session {
         types: &Types<'_>,
     ) -> Result<Gives> {
         let Some(items) = items else { return Ok(Gives::Nothing) };
+        let names = relation_names(&from);
         let mut query = selected::query(items.to_vec(), from, None)?;
         self.name_columns(&mut query);
+        if let (Some(target), Some(versions)) = (names.first(), Versions::named_in(&names, items)) {
+            versions.write(&mut query, &Meaning::Types { relation: &build::name(target) })?;
+            self.name_columns(&mut query);
+        }
         let plan = self.plan_with_placeholders(Statement::Query(Box::new(query)))?;
         Ok(Gives::Rows(self.columns_given(plan, types)?))
     }
