@@ -331,8 +331,8 @@ fn wrong() -> Error {
     )
 }
 
-/// Returns the join with the nearest row, without the columns that are those of the left side. Of these it has
-/// those that are named as columns of the relation, under names of their own.
+/// Returns the join with the nearest row, without the columns that are those of the left side. Of these it
+/// has those that are named as columns of the relation, under names of their own.
 fn nearest(
     relation: &TableFactor,
     conditions: Vec<Expr>,

@@ -1,7 +1,7 @@
 //! OLD and NEW in RETURNING (PostgreSQL 18): the values that rows had before a statement changed them, and
-//! those that they have since. They stand in further columns of the rows that RETURNING reads, under names that no
-//! statement knows. A row that was inserted was not there before, and one that was deleted is not there since:
-//! all of its values are NULL then. A column beside them tells what MERGE did.
+//! those that they have since. They stand in further columns of the rows that RETURNING reads, under names
+//! that no statement knows. A row that was inserted was not there before, and one that was deleted is not
+//! there since: all of its values are NULL then. A column beside them tells what MERGE did.
 
 use crate::session::Session;
 use crate::statement::referential::Modification;
