@@ -66,6 +66,7 @@ pub mod qualifiers;
 pub mod references;
 mod refused;
 pub mod relations;
+pub mod renamed_column;
 mod replaced_tokens;
 pub mod row_values;
 pub mod same_named_tables;

@@ -47,6 +47,7 @@ mod prepared;
 mod query;
 mod referential;
 mod refusal;
+mod renamed_in_views;
 mod result;
 mod returning;
 mod route;
