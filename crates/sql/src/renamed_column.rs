@@ -1,5 +1,5 @@
-//! A column that is renamed, in the queries of views over its table: they keep their columns, and the names of
-//! these.
+//! A column that is renamed, in the queries of views over its table: they keep their columns, and the names
+//! of these.
 
 use crate::build;
 use crate::identifier::fold;

@@ -67,6 +67,7 @@ mod values;
 mod versions;
 mod view_columns;
 mod violation;
+mod with_writes;
 mod write;
 
 pub use settings::{is_own_setting, parse_bytes, system_memory};
@@ -88,6 +89,7 @@ use hypostyle_catalog::scope::{Name, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
+use hypostyle_sql::common_table::writes_within;
 use hypostyle_sql::gate::{check_size, with_more_room, with_room, with_room_for_text};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::kind::{Kind, has_in_name};
@@ -428,6 +430,7 @@ impl Session {
                 let name = drop.name.to_string();
                 drop_nothing("domain", &name, drop.if_exists, "42704").map(|()| DONE)
             }
+            Statement::Query(query) if writes_within(&query) => self.query_with_writes(*query, parameters),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
