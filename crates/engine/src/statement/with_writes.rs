@@ -1,7 +1,7 @@
-//! Statements that write within WITH, as `WITH gone AS (DELETE FROM a RETURNING *) INSERT INTO b SELECT * FROM
-//! gone` (PostgreSQL). They run one after the other in one transaction, and what they return are rows that the
-//! others read. In PostgreSQL each of them sees what there was before all of them. So that it makes no
-//! difference here, a table that one of them changes is named in no other.
+//! Statements that write within WITH, as `WITH gone AS (DELETE FROM a RETURNING *) INSERT INTO b SELECT *
+//! FROM gone` (PostgreSQL). They run one after the other in one transaction, and what they return are rows
+//! that the others read. In PostgreSQL each of them sees what there was before all of them. So that it makes
+//! no difference here, a table that one of them changes is named in no other.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
