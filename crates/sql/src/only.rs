@@ -9,6 +9,9 @@ use std::ops::Range;
 
 /// Returns the tokens without such words; `None` where there are none.
 pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
+    if !tokens.iter().any(|token| is_word(Some(token), &["ONLY", "USING", "CONFLICT", "FILTER"])) {
+        return None;
+    }
     let mut written = Vec::new();
     without_only(tokens, &mut written);
     directions(tokens, &mut written);
@@ -79,11 +82,11 @@ fn without_conditions(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Tok
         let condition = open.and_then(|open| next(tokens, end_of(tokens, open)?));
         let Some(first) = condition.filter(|first| is_word(tokens.get(*first), &["WHERE"])) else { continue };
         let mut at = Some(first);
-        while let Some(part) = at.filter(|part| !is_word(tokens.get(*part), &["DO"])) {
+        while let Some(part) = at.filter(|part| !is_word(tokens.get(*part), &["DO", "CONFLICT"])) {
             let end = if tokens[part] == Token::LParen { end_of(tokens, part) } else { Some(part) };
             at = end.and_then(|end| next(tokens, end));
         }
-        if let Some(action) = at {
+        if let Some(action) = at.filter(|action| is_word(tokens.get(*action), &["DO"])) {
             written.push((first..action, vec![blank()]));
         }
     }
@@ -94,7 +97,7 @@ fn without_conditions(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Tok
 fn filters(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Token>)>) {
     for place in (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["FILTER"])) {
         let is_behind_call = before(tokens, place).is_some_and(|before| tokens[before] == Token::RParen);
-        let open = next(tokens, place).filter(|open| tokens[*open] == Token::LParen);
+        let open = next(tokens, place).filter(|open| is_behind_call && tokens[*open] == Token::LParen);
         let Some((open, end)) = open.and_then(|open| Some((open, end_of(tokens, open)?))) else { continue };
         let inside = &tokens[open + 1..end];
         let are_names = inside.contains(&Token::Comma)
@@ -102,7 +105,7 @@ fn filters(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Token>)>) {
                 .iter()
                 .all(|token| matches!(token, Token::Word(_) | Token::Comma | Token::Whitespace(_)));
         let has_where = next(tokens, open).is_some_and(|first| is_word(tokens.get(first), &["WHERE"]));
-        if is_behind_call && !are_names && !has_where {
+        if !are_names && !has_where {
             written.push((open + 1..open + 1, vec![Token::make_word("WHERE", None), blank()]));
         }
     }
