@@ -117,6 +117,6 @@ mod tests {
             let (open, close) = ("EXISTS (SELECT 1 WHERE ".repeat(depth), ")".repeat(depth));
             apart(&format!("SELECT {open}true{close}")).unwrap().len()
         };
-        assert!(nested(40) < 3 * nested(20));
+        assert!(nested(24) < 3 * nested(12));
     }
 }
