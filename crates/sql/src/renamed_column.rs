@@ -1,5 +1,5 @@
-//! A column that is renamed, in the queries of views over its table: they keep their columns, and the names
-//! of these.
+//! Columns that are renamed, and tables, in the queries of views over them: they keep their columns, and the
+//! names of these.
 
 use crate::build;
 use crate::identifier::fold;
@@ -7,8 +7,8 @@ use crate::plain::{alias_of, relations_of};
 use crate::references::names_in;
 use crate::walk::{expressions_mut, walk, walk_mut};
 use sqlparser::ast::{
-    Expr, Ident, ObjectName, OrderBy, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins,
-    Visitor, VisitorMut,
+    Expr, Ident, ObjectName, ObjectNamePart, OrderBy, Query, Select, SelectItem, SetExpr, TableFactor,
+    TableWithJoins, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -25,6 +25,56 @@ pub fn rename(query: &mut Query, is_table: &dyn Fn(&ObjectName) -> bool, old: &s
     renaming.changed
 }
 
+/// Calls a table by its new name where a query names it, by which it stays known there under the old one. Says
+/// whether there was such a place. A query that has one of the names for a query of WITH stays as it is.
+pub fn rename_table(query: &mut Query, is_table: &dyn Fn(&ObjectName) -> bool, new: &str) -> bool {
+    let is_new = |name: &ObjectName| {
+        name.0.last().and_then(|part| part.as_ident()).is_some_and(|part| fold(part) == new)
+    };
+    let is_either = |name: &ObjectName| is_table(name) || is_new(name);
+    if walk(&*query, &mut Defined(&is_either)).is_break() {
+        return false;
+    }
+    let mut renaming = RenamingTable { is_table, new, changed: false };
+    let _done = walk_mut(query, &mut renaming);
+    renaming.changed
+}
+
+/// Looks for a query of WITH of some name.
+struct Defined<'a>(&'a dyn Fn(&ObjectName) -> bool);
+
+impl Visitor for Defined<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
+        let is_defined = with.any(|table| (self.0)(&ObjectName::from(table.alias.name.clone())));
+        if is_defined { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+struct RenamingTable<'a> {
+    is_table: &'a dyn Fn(&ObjectName) -> bool,
+    new: &'a str,
+    changed: bool,
+}
+
+impl VisitorMut for RenamingTable<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor
+            && (self.is_table)(name)
+            && let Some(ObjectNamePart::Identifier(last)) = name.0.last_mut()
+        {
+            let old = std::mem::replace(last, build::name(self.new));
+            alias.get_or_insert_with(|| build::called(old, Vec::new()));
+            self.changed = true;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// Looks for the new name, and for a query of WITH that is called as the table.
 struct Taken<'a> {
     is_table: &'a dyn Fn(&ObjectName) -> bool,
@@ -35,9 +85,7 @@ impl Visitor for Taken<'_> {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
-        let is_taken = with.any(|table| (self.is_table)(&ObjectName::from(table.alias.name.clone())));
-        if is_taken { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        Defined(self.is_table).pre_visit_query(query)
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
@@ -153,7 +201,7 @@ impl Renaming<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::rename;
+    use super::{rename, rename_table};
     use crate::parse::{Extension, parse_query};
 
     fn renamed(sql: &str) -> Option<String> {
@@ -177,6 +225,26 @@ mod tests {
         ] {
             assert_eq!(renamed(sql).as_deref(), Some(meant), "{sql}");
         }
+    }
+
+    #[test]
+    fn a_table_is_known_by_its_old_name() {
+        let renamed = |sql: &str| {
+            let mut query = parse_query(sql, &Extension::NONE).unwrap();
+            rename_table(&mut query, &|name| name.to_string() == "t", "n").then(|| query.to_string())
+        };
+        assert_eq!(
+            renamed(
+                "SELECT t.v, (SELECT max(a.v) FROM t AS a WHERE a.w = t.w) AS m FROM t JOIN s.t AS u ON true"
+            ),
+            Some(
+                "SELECT t.v, (SELECT max(a.v) FROM \"n\" AS a WHERE a.w = t.w) AS m FROM \"n\" AS t \
+                 JOIN s.t AS u ON true"
+                    .into()
+            )
+        );
+        assert_eq!(renamed("SELECT v FROM u"), None);
+        assert_eq!(renamed("WITH n AS (SELECT 1 AS v) SELECT n.v FROM n, t"), None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Views over a table of which a column gets another name: they keep their columns, as in PostgreSQL.
+//! Views over a table that gets another name, or of which a column does: they keep their columns, as in
+//! PostgreSQL.
 
 use crate::session::Session;
 use crate::statement::target::Target;
@@ -6,11 +7,14 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement};
 use hypostyle_sql::identifier::parts_of;
 use hypostyle_sql::parse::parse_stored;
-use hypostyle_sql::renamed_column::rename;
+use hypostyle_sql::renamed_column::{rename, rename_table};
 use hypostyle_storage::{SCHEMA_MAIN, Transaction, ViewEntry};
 use hypostyle_types::{LogicalType, Result};
 
-/// A view whose query names the column.
+/// Says whether a name is that of the table.
+type IsTable<'a> = &'a dyn Fn(&ObjectName) -> bool;
+
+/// A view whose query names the table, or the column.
 pub(super) struct Following {
     view: ViewEntry,
     /// Its query with the new name.
@@ -27,6 +31,28 @@ impl Session {
         target: &Target,
         old: &str,
         new: &str,
+    ) -> Result<Vec<Following>> {
+        self.views_that_mention(writer, target, old, &|query, is_table| rename(query, is_table, old, new))
+    }
+
+    /// Returns the views that name a table which is to get another name.
+    pub(super) fn views_over(
+        &self,
+        writer: &mut Transaction,
+        target: &Target,
+        new: &str,
+    ) -> Result<Vec<Following>> {
+        self.views_that_mention(writer, target, &target.name, &|query, is_table| {
+            rename_table(query, is_table, new)
+        })
+    }
+
+    fn views_that_mention(
+        &self,
+        writer: &mut Transaction,
+        target: &Target,
+        old: &str,
+        rename: &dyn Fn(&mut Query, IsTable<'_>) -> bool,
     ) -> Result<Vec<Following>> {
         let mentions = |view: &&ViewEntry| view.sql.to_lowercase().contains(&old.to_lowercase());
         let views: Vec<ViewEntry> = writer.catalog().views.iter().filter(mentions).cloned().collect();
@@ -46,7 +72,7 @@ impl Session {
                 let DfStatement::Statement(statement) = parse_stored(&view.sql).ok()? else { return None };
                 let Statement::Query(query) = *statement else { return None };
                 let mut renamed = query.as_ref().clone();
-                if !rename(&mut renamed, &is_table, old, new) {
+                if !rename(&mut renamed, &is_table) {
                     return None;
                 }
                 let columns = session.columns_of(&target.database, &query)?;
@@ -56,7 +82,7 @@ impl Session {
         })
     }
 
-    /// Has views name a column by its new name, which it has by now, where they give the same columns then.
+    /// Has views name what has its new name by now, where they give the same columns then.
     pub(super) fn rename_in_views(
         &self,
         writer: &mut Transaction,
