@@ -25,7 +25,7 @@ pub fn rename(query: &mut Query, is_table: &dyn Fn(&ObjectName) -> bool, old: &s
     renaming.changed
 }
 
-/// Calls a table by its new name where a query names it, by which it stays known there under the old one. Says
+/// Calls a table by its new name where a query names it, and has it known there under the old one. Says
 /// whether there was such a place. A query that has one of the names for a query of WITH stays as it is.
 pub fn rename_table(query: &mut Query, is_table: &dyn Fn(&ObjectName) -> bool, new: &str) -> bool {
     let is_new = |name: &ObjectName| {
