@@ -35,7 +35,7 @@ use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_plan::computed_keys::subqueries_below;
 use hypostyle_plan::subquery_shape::with_tables_found;
 use hypostyle_plan::unordered::without_vain_orders;
-use hypostyle_sql::cast_operand::told_apart;
+use hypostyle_sql::cast_operand::{may_be_told_apart, told_apart};
 use hypostyle_sql::parse::{explained, parse_as_written};
 use hypostyle_sql::{derived_names, join_using};
 
@@ -176,14 +176,14 @@ async fn bind_once(state: &SessionState, mut statement: DfStatement, wanted: Wan
         aliased_calls::rewrite_in(statement, state);
         join_using::write_chains_out(statement).map_err(external)?;
     }
-    let (expressions, apart) = (table_expressions(&statement), told_apart(&statement));
+    let expressions = table_expressions(&statement);
+    let written = may_be_told_apart(&statement).then(|| statement.clone());
     let has_lateral = has_lateral(&statement);
     let plan = to_plan(state, statement).await;
-    let plan = match apart {
-        Some(statement) if plan.as_ref().map_or_else(may_be_of_names, groups_twice_named) => {
-            state.statement_to_plan(statement).await.and_then(alone_in_conditions).or(plan)
-        }
-        _ => plan,
+    let is_refused = written.is_some() && plan.as_ref().map_or_else(may_be_of_names, groups_twice_named);
+    let plan = match written.filter(|_| is_refused).and_then(|written| told_apart(&written)) {
+        Some(apart) => state.statement_to_plan(apart).await.and_then(alone_in_conditions).or(plan),
+        None => plan,
     };
     if wanted == Wanted::Names {
         return plan;

@@ -8,15 +8,16 @@ use crate::call::call;
 use crate::identifier::fold;
 use crate::phrases::{is_word, next};
 use crate::replaced_tokens::blank;
-use crate::walk::{Part, checked, done, expressions, walk_mut};
+use crate::walk::{Part, checked, done, expressions, expressions_mut, taken, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     BinaryOperator, ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
-    OrderByExpr, OrderByOptions, Select, SelectItem, TableFactor, TableWithJoins, VisitorMut,
+    OrderByExpr, OrderByOptions, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, VisitorMut,
     WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use sqlparser::tokenizer::Token;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// The name of no column, which is the first condition of such a join, or its first column.
@@ -27,6 +28,12 @@ const JOINS_MAX: usize = 1000;
 
 /// The column that has the compared value of the next row.
 const NEXT: &str = "asof next";
+
+/// What the names of columns behind USING begin with, of the right side, where a statement names them.
+const OF_RIGHT: &str = "asof right ";
+
+/// Names of relations and of columns of theirs.
+type Names = HashSet<(String, String)>;
 
 /// Returns the tokens in words that are known; `None` where they are known already.
 ///
@@ -97,27 +104,135 @@ fn condition_of(tokens: &[Token], join: usize) -> usize {
 /// `Syntax` for a condition that is not equalities and one comparison; `Unsupported` for names without their
 /// tables in it.
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
-    checked(walk_mut(part, &mut Joins))
+    checked(walk_mut(part, &mut Joins::default()))
 }
 
-struct Joins;
+#[derive(Default)]
+struct Joins {
+    /// What the queries around name in their order, from the outside in.
+    ordered: Vec<Names>,
+}
 
 impl VisitorMut for Joins {
     type Break = Error;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        self.ordered.push(names_in(&query.order_by));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        self.ordered.pop();
+        if let SetExpr::Select(select) = query.body.as_ref() {
+            let hidden = hidden_in(select);
+            if !hidden.is_empty() {
+                let _done = expressions_mut(&mut query.order_by, &mut |expr| renamed(expr, &hidden));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        done(select.from.iter_mut().try_for_each(rewrite_joins))
+        let mut named = names_in(select);
+        named.extend(self.ordered.last().into_iter().flatten().cloned());
+        done(select.from.iter_mut().try_for_each(|tables| rewrite_joins(tables, &named)))?;
+        name_right(select);
+        ControlFlow::Continue(())
     }
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
         match factor {
-            TableFactor::NestedJoin { table_with_joins, .. } => done(rewrite_joins(table_with_joins)),
+            TableFactor::NestedJoin { table_with_joins, .. } => {
+                done(rewrite_joins(table_with_joins, &Names::new()))
+            }
             _ => ControlFlow::Continue(()),
         }
     }
 }
 
-fn rewrite_joins(tables: &mut TableWithJoins) -> Result<()> {
+/// Returns the columns that a part names with their relations.
+fn names_in(part: &impl Part) -> Names {
+    let mut names = Names::new();
+    let _all = expressions(part, &mut |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let [relation, column, ..] = parts.as_slice()
+        {
+            names.insert((fold(relation), fold(column)));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    names
+}
+
+/// Returns the columns behind USING that joins of a SELECT have of their right sides.
+fn hidden_in(select: &Select) -> Names {
+    let mut hidden = Names::new();
+    for join in select.from.iter().flat_map(|tables| &tables.joins) {
+        let TableFactor::Derived { lateral: true, subquery, alias: Some(alias), .. } = &join.relation else {
+            continue;
+        };
+        let SetExpr::Select(of_right) = subquery.body.as_ref() else { continue };
+        let names = of_right.projection.iter().filter_map(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.value.strip_prefix(OF_RIGHT),
+            _ => None,
+        });
+        hidden.extend(names.map(|name| (fold(&alias.name), name.to_string())));
+    }
+    hidden
+}
+
+/// Names the columns behind USING of right sides as they are called there, and leaves them out of `*`.
+fn name_right(select: &mut Select) {
+    let hidden = hidden_in(select);
+    if hidden.is_empty() {
+        return;
+    }
+    let from = std::mem::take(&mut select.from);
+    let written: Vec<String> = select.projection.iter().map(ToString::to_string).collect();
+    let _done = expressions_mut(select, &mut |expr| renamed(expr, &hidden));
+    select.from = from;
+    for (item, written) in select.projection.iter_mut().zip(written) {
+        match item {
+            SelectItem::UnnamedExpr(expr) if expr.to_string() != written => {
+                let alias = match &*expr {
+                    Expr::CompoundIdentifier(parts) if parts.len() == 2 => {
+                        build::name(parts[1].value.strip_prefix(OF_RIGHT).unwrap_or_default())
+                    }
+                    _ => build::name(&written),
+                };
+                *item = SelectItem::ExprWithAlias { expr: taken(expr), alias };
+            }
+            SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
+                leave_out(options, hidden.iter().map(|(_, column)| format!("{OF_RIGHT}{column}")));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn renamed(expr: &mut Expr, hidden: &Names) -> ControlFlow<()> {
+    if let Expr::CompoundIdentifier(parts) = expr
+        && let [relation, column, ..] = parts.as_mut_slice()
+        && hidden.contains(&(fold(relation), fold(column)))
+    {
+        *column = build::name(&format!("{OF_RIGHT}{}", fold(column)));
+    }
+    ControlFlow::Continue(())
+}
+
+/// Leaves columns out of what a `*` stands for.
+fn leave_out(options: &mut WildcardAdditionalOptions, columns: impl Iterator<Item = String>) {
+    let mut excluded = match options.opt_exclude.take() {
+        None => Vec::new(),
+        Some(ExcludeSelectItem::Single(name)) => vec![name],
+        Some(ExcludeSelectItem::Multiple(names)) => names,
+    };
+    excluded.extend(columns.map(|column| ObjectName::from(build::name(&column))));
+    options.opt_exclude = Some(ExcludeSelectItem::Multiple(excluded));
+}
+
+/// Rewrites the joins of an item of FROM, of whose columns some are named.
+fn rewrite_joins(tables: &mut TableWithJoins, named: &Names) -> Result<()> {
     let TableWithJoins { relation, joins } = tables;
     for (place, join) in joins.iter_mut().enumerate() {
         let (constraint, is_left) = match &join.join_operator {
@@ -131,7 +246,7 @@ fn rewrite_joins(tables: &mut TableWithJoins) -> Result<()> {
                 all_of(condition, &mut conditions);
                 if conditions.first().is_some_and(is_mark) {
                     conditions.remove(0);
-                    *join = nearest(&join.relation, conditions, is_left, Vec::new())?;
+                    *join = nearest(&join.relation, conditions, is_left, Vec::new(), named)?;
                 } else if has_mark(condition) {
                     return Err(wrong());
                 }
@@ -139,7 +254,7 @@ fn rewrite_joins(tables: &mut TableWithJoins) -> Result<()> {
             JoinConstraint::Using(columns) => {
                 let Some(columns) = marked(columns) else { continue };
                 let conditions = conditions_of(relation, place == 0, &join.relation, &columns)?;
-                *join = nearest(&join.relation, conditions, is_left, columns)?;
+                *join = nearest(&join.relation, conditions, is_left, columns, named)?;
             }
             _ => {}
         }
@@ -216,8 +331,15 @@ fn wrong() -> Error {
     )
 }
 
-/// Returns the join with the nearest row, without the columns that are those of the left side.
-fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool, merged: Vec<Ident>) -> Result<Join> {
+/// Returns the join with the nearest row, without the columns that are those of the left side. Of these it
+/// has those that are named as columns of the relation, under names of their own.
+fn nearest(
+    relation: &TableFactor,
+    conditions: Vec<Expr>,
+    is_left: bool,
+    merged: Vec<Ident>,
+    named: &Names,
+) -> Result<Join> {
     let Some(name) = name_of(relation) else {
         return Err(Error::unsupported(
             "an ASOF JOIN with a relation without a name is not supported; write AS",
@@ -253,6 +375,12 @@ fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool, merged:
     let following = || Expr::CompoundIdentifier(vec![name.clone(), build::name(NEXT)]);
     let is_last = build::any_of([build::binary(other, beyond, following()), build::is_null(following())]);
     let rows = with_next(relation, keys, own, is_ascending);
+    let is_named = |column: &&Ident| named.contains(&(fold(&name), fold(column)));
+    let of_right = |column: &Ident| {
+        let value = Expr::CompoundIdentifier(vec![name.clone(), column.clone()]);
+        build::item_named(value, &format!("{OF_RIGHT}{}", fold(column)))
+    };
+    let of_right: Vec<SelectItem> = merged.iter().filter(is_named).map(of_right).collect();
     let excluded = std::iter::once(build::name(NEXT)).chain(merged).map(ObjectName::from);
     let opt_exclude = Some(ExcludeSelectItem::Multiple(excluded.collect()));
     let own_columns = SelectItem::Wildcard(WildcardAdditionalOptions {
@@ -260,8 +388,8 @@ fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool, merged:
         ..WildcardAdditionalOptions::default()
     });
     let from = vec![build::alone(build::derived(rows, name.clone()))];
-    let query =
-        build::select_where(vec![own_columns], from, build::all_of(conditions.into_iter().chain(is_last)));
+    let items = std::iter::once(own_columns).chain(of_right).collect();
+    let query = build::select_where(items, from, build::all_of(conditions.into_iter().chain(is_last)));
     let relation = TableFactor::Derived {
         lateral: true,
         subquery: Box::new(query),
@@ -276,12 +404,7 @@ fn nearest(relation: &TableFactor, conditions: Vec<Expr>, is_left: bool, merged:
 }
 
 /// Returns the rows of a relation with the value of the next one among those of the same keys.
-fn with_next(
-    relation: &TableFactor,
-    keys: Vec<Expr>,
-    value: Expr,
-    is_ascending: bool,
-) -> sqlparser::ast::Query {
+fn with_next(relation: &TableFactor, keys: Vec<Expr>, value: Expr, is_ascending: bool) -> Query {
     let mut next = call("lead", vec![value.clone()]);
     if let Expr::Function(function) = &mut next {
         let options = OrderByOptions { asc: Some(is_ascending), ..OrderByOptions::default() };
@@ -374,6 +497,13 @@ mod tests {
                 "SELECT * FROM t AS a LEFT OUTER JOIN LATERAL (SELECT * EXCLUDE (\"asof next\", ts) FROM (SELECT *, \
                  lead(b.ts) OVER (ORDER BY b.ts ASC) AS \"asof next\" FROM u AS b) AS b WHERE a.ts >= b.ts \
                  AND (a.ts < b.\"asof next\" OR b.\"asof next\" IS NULL)) AS b ON true",
+            ),
+            (
+                "SELECT *, b.ts FROM t AS a ASOF LEFT JOIN u AS b USING (ts) ORDER BY b.ts",
+                "SELECT * EXCLUDE (\"asof right ts\"), b.\"asof right ts\" AS \"ts\" FROM t AS a LEFT OUTER JOIN LATERAL \
+                 (SELECT * EXCLUDE (\"asof next\", ts), b.ts AS \"asof right ts\" FROM (SELECT *, \
+                 lead(b.ts) OVER (ORDER BY b.ts ASC) AS \"asof next\" FROM u AS b) AS b WHERE a.ts >= b.ts \
+                 AND (a.ts < b.\"asof next\" OR b.\"asof next\" IS NULL)) AS b ON true ORDER BY b.\"asof right ts\"",
             ),
         ] {
             assert_eq!(read(sql).unwrap(), read(meant).unwrap(), "{sql}");

@@ -5,32 +5,38 @@
 use crate::build;
 use crate::identifier::fold;
 use crate::walk::walk_mut;
-use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 
-/// Puts a statement that writes in the place of a query that only names tables for it.
-///
-/// # Errors
-/// `Unsupported` for a statement that writes within WITH.
-pub fn distribute(statement: &mut Statement) -> Result<()> {
+/// Puts a statement that writes in the place of a query that only names tables for it. One whose WITH has
+/// such statements stays as it is: these run first.
+pub fn distribute(statement: &mut Statement) {
     let query = match statement {
         Statement::Query(query) => query,
         Statement::Prepare { statement, .. } => return distribute(statement),
-        _ => return Ok(()),
+        _ => return,
     };
-    let Some(with) = &query.with else { return Ok(()) };
-    if with.cte_tables.iter().any(|table| writing(&table.query).is_some()) {
-        return Err(Error::unsupported(
-            "a statement that writes is not supported within WITH; run it by itself, in the same transaction",
-        ));
-    }
-    let Some(mut inner) = writing(query).cloned() else { return Ok(()) };
+    let Some(with) = query.with.as_ref().filter(|_| !writes_within(query)) else { return };
+    let Some(mut inner) = writing(query).cloned() else { return };
     let _done = visit(&mut inner, &mut Within { with: with.clone(), depth: 0 });
     *statement = inner;
-    Ok(())
+}
+
+/// Says whether a query has statements that write within its WITH.
+pub fn writes_within(query: &Query) -> bool {
+    query.with.iter().flat_map(|with| &with.cte_tables).any(|table| writing(&table.query).is_some())
+}
+
+/// Returns the statement that a query is by now whose WITH writes nothing.
+pub fn main_of(query: Query) -> Statement {
+    if let (None, Some(inner)) = (&query.with, writing(&query)) {
+        return inner.clone();
+    }
+    let mut statement = Statement::Query(Box::new(query));
+    distribute(&mut statement);
+    statement
 }
 
 /// Visits a statement but for the table that it writes to, whose name nothing takes.
@@ -76,7 +82,7 @@ fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> 
 }
 
 /// Returns the statement that stands in the place of a query.
-fn writing(query: &Query) -> Option<&Statement> {
+pub fn writing(query: &Query) -> Option<&Statement> {
     match query.body.as_ref() {
         SetExpr::Insert(statement)
         | SetExpr::Update(statement)

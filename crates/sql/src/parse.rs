@@ -202,7 +202,7 @@ const PASSES: [Pass; 27] = [
         after: &["expansion"],
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
-            common_table::distribute(statement)?;
+            common_table::distribute(statement);
             common_table::tell_apart(statement);
             Ok(())
         },

@@ -4,6 +4,7 @@
 //! steps and check the stack.
 
 use crate::call::call;
+use crate::forms::ANY_EQUAL;
 use crate::{build, in_list, operators};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
@@ -259,6 +260,7 @@ impl Dialect for Watched {
         let dialect = self.step();
         in_list::with_subqueries(parser, expr)
             .or_else(|| like_glob(parser, expr, precedence))
+            .or_else(|| in_values(parser, expr, precedence))
             .or_else(|| between_bounds(parser, expr, precedence))
             .or_else(|| between(parser, expr, precedence))
             .or_else(|| dialect.parse_infix(parser, expr, precedence))
@@ -430,6 +432,30 @@ fn like_glob(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<
         match is_denied {
             true => Expr::Nested(Box::new(build::not(is_like))),
             false => is_like,
+        }
+    }))
+}
+
+/// Reads `IN list` without parentheses, and NOT IN, of a list that is written or a column (DuckDB).
+fn in_values(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+    let is = |place: usize, known: Keyword| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == known);
+    let is_denied = is(0, Keyword::NOT);
+    let place = usize::from(is_denied);
+    let is_list = is(place, Keyword::IN)
+        && match &parser.peek_nth_token_ref(place + 1).token {
+            Token::LBracket => true,
+            Token::Word(word) => word.keyword == Keyword::NoKeyword,
+            _ => false,
+        };
+    if !is_list {
+        return None;
+    }
+    (0..1 + place).for_each(|_| parser.advance_token());
+    Some(parser.parse_subexpr(precedence).map(|list| {
+        let is_in = call(ANY_EQUAL, vec![list, left.clone()]);
+        match is_denied {
+            true => Expr::Nested(Box::new(build::not(is_in))),
+            false => is_in,
         }
     }))
 }

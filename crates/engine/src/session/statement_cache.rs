@@ -7,6 +7,7 @@ use super::parameters::Parameters;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, Statement, Value};
 use hypostyle_sql::Statement as SqlStatement;
+use hypostyle_sql::common_table::writes_within;
 use hypostyle_sql::plain::only_items;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -139,8 +140,10 @@ pub(crate) struct Other {
 impl Parsed {
     /// Returns `None` for a statement that is not worth it.
     pub fn recognize(statement: &Statement, parameters: &Parameters) -> Option<Self> {
-        let is_of_rows =
-            matches!(statement, Statement::Query(_) | Statement::Update(_) | Statement::Delete(_));
+        let is_of_rows = match statement {
+            Statement::Query(query) => !writes_within(query),
+            other => matches!(other, Statement::Update(_) | Statement::Delete(_)),
+        };
         is_of_rows.then(|| {
             Self::Other(Other {
                 statement: Arc::new(statement.clone()),

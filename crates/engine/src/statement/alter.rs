@@ -109,10 +109,12 @@ impl Session {
             } => {
                 let before = table()?;
                 let new = self.renamed(&target.database, &before, name)?;
+                let views = self.views_over(writer, target, &new)?;
                 writer.alter_table(id, |table| {
                     table.name = new;
                     Ok(())
-                })
+                })?;
+                self.rename_in_views(writer, target, views)
             }
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column_by(writer, target, column_name, op)

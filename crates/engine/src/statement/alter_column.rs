@@ -20,7 +20,7 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::sync::Arc;
 
 impl Session {
-    /// Renames a column, also in the expressions of its table.
+    /// Renames a column, also in the expressions of its table, and in views.
     pub(super) fn rename_column(
         &self,
         writer: &mut Transaction,
@@ -28,6 +28,7 @@ impl Session {
         old: &str,
         new: &str,
     ) -> Result<()> {
+        let views = self.views_that_name(writer, target, old, new)?;
         self.alter_column(writer, target, old, |column| {
             column.name = new.into();
             Ok(())
@@ -50,7 +51,8 @@ impl Session {
         writer.alter_table(target.id, |table| {
             (table.columns, table.constraints) = (renamed.columns, renamed.constraints);
             Ok(())
-        })
+        })?;
+        self.rename_in_views(writer, target, views)
     }
 
     pub(super) fn alter_column(

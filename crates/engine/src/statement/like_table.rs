@@ -6,7 +6,7 @@ use crate::statement::backup::create_table;
 use crate::statement::ddl::{DeclaredColumn, new_column};
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::parse;
-use crate::statement::sequence::create_table_of;
+use crate::statement::sequence::{create_table_of, uses_some};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, Statement, TableConstraint};
 use hypostyle_catalog::scope::Name;
@@ -19,7 +19,8 @@ impl Session {
     /// are included. Foreign keys are none of them (PostgreSQL).
     ///
     /// # Errors
-    /// `UnknownName` if there is no such table; `Unsupported` for a view, and for a table of the cluster.
+    /// `UnknownName` if there is no such table; `Unsupported` for a view, for a table of the cluster, and for
+    /// a default that is a sequence's of another database.
     pub(super) fn create_like(&self, like: CreateLike) -> Result<Outcome> {
         let CreateLike { or_replace, temporary, if_not_exists, name, source, including } = like;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
@@ -52,6 +53,14 @@ impl Session {
             declared.push(column);
         }
         self.check_columns(&declared)?;
+        let of_sequence = declared.iter().find(|column| column.default.as_deref().is_some_and(uses_some));
+        if let Some(column) = of_sequence.filter(|_| source.database != database) {
+            return Err(Error::unsupported(format!(
+                "the default of column \"{}\" takes values of a sequence of database \"{}\", which tables of \"{database}\" \
+                 cannot have; leave INCLUDING DEFAULTS out, and say the default by ALTER COLUMN",
+                column.name, source.database
+            )));
+        }
         let constraints = constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
         let comments = including.contains(&LikePart::Comments).then(|| table.clone());
         self.write(&database, |writer| {

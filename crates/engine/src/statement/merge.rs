@@ -9,6 +9,7 @@ use crate::statement::referential::Modification;
 use crate::statement::refusal::{refuse_output, unknown_constraint};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
+use crate::statement::versions::{Did, with_versions};
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -198,11 +199,12 @@ impl Session {
     /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
     /// the deleted rows as they were.
     pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
-        let returning = match merge.output.take() {
-            Some(OutputClause::Returning { select_items, .. }) => Some(Returning::of_target(select_items)),
+        let items = match merge.output.take() {
+            Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
             other => refuse_output(other.as_ref()).map(|()| None)?,
         };
         let target = self.target_of(&merge.table)?;
+        let returning = items.map(|items| Returning::of_target(&target, items));
         let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
         if let Some((source, _)) = &given {
             merge.source = source.clone();
@@ -211,10 +213,18 @@ impl Session {
         let on = self.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
         *merge.on = on.unwrap_or_else(|| build::truth(true));
         let (changes, deleted) = self.sort_source(&merge, &target, parameters, returning.is_some())?;
+        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &changes.modification)?;
-            let rows = changes.modification.rows().into_iter().chain(deleted);
-            Ok((rows.collect(), changes.count))
+            if !has_versions {
+                let rows = changes.modification.rows().into_iter().chain(deleted);
+                return Ok((rows.collect(), changes.count));
+            }
+            let mut rows = self.versions_of(&target, &changes.modification)?;
+            for deleted in &deleted {
+                rows.push(with_versions(&target, deleted, Did::Delete)?);
+            }
+            Ok((rows, changes.count))
         })
     }
 

@@ -48,6 +48,7 @@ mod prepared;
 mod query;
 mod referential;
 mod refusal;
+mod renamed_in_views;
 mod result;
 mod returning;
 mod route;
@@ -64,8 +65,10 @@ mod target;
 mod transaction;
 mod update_in_place;
 mod values;
+mod versions;
 mod view_columns;
 mod violation;
+mod with_writes;
 mod write;
 
 pub use settings::{is_own_setting, parse_bytes, system_memory};
@@ -87,6 +90,7 @@ use hypostyle_catalog::scope::{Name, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
+use hypostyle_sql::common_table::writes_within;
 use hypostyle_sql::gate::{check_size, with_more_room, with_room, with_room_for_text};
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::kind::{Kind, has_in_name};
@@ -429,6 +433,7 @@ impl Session {
                 let name = drop.name.to_string();
                 drop_nothing("domain", &name, drop.if_exists, "42704").map(|()| DONE)
             }
+            Statement::Query(query) if writes_within(&query) => self.query_with_writes(*query, parameters),
             Statement::Query(mut query) => {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);

@@ -9,6 +9,7 @@ use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
 use crate::statement::planned_parameters::needs_values;
+use crate::statement::versions::{Meaning, Versions, relation_names};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
@@ -17,7 +18,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
     FunctionArguments, Insert, LimitClause, ObjectName, OutputClause, Query, SelectItem, SetExpr, Statement,
-    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value,
+    TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, With,
 };
 use hypostyle_bind::{bind_statement, in_own_forms};
 use hypostyle_catalog::kept::KeptPlan;
@@ -26,6 +27,7 @@ use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
+use hypostyle_sql::common_table::{main_of, writes_within, writing};
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::insert_clauses::is_by_name;
 use hypostyle_sql::walk::{expressions, expressions_mut};
@@ -145,6 +147,9 @@ impl Session {
         let needs_values = needs_values(statement.as_ref());
         give_told(statement.as_mut(), given);
         let gives = match *statement {
+            Statement::Query(query) if writes_within(&query) => {
+                self.describe_with_writes(*query, &mut known, given)?
+            }
             Statement::Query(query) => match self.plan_with_placeholders(Statement::Query(query)) {
                 Ok(plan) => {
                     known = types_of(&plan);
@@ -345,10 +350,69 @@ impl Session {
         types: &Types<'_>,
     ) -> Result<Gives> {
         let Some(items) = items else { return Ok(Gives::Nothing) };
-        let mut query = selected::query(items.to_vec(), from, None)?;
-        self.name_columns(&mut query);
+        let query = self.returned_query(from, items)?;
         let plan = self.plan_with_placeholders(Statement::Query(Box::new(query)))?;
         Ok(Gives::Rows(self.columns_given(plan, types)?))
+    }
+
+    /// Returns RETURNING as a query of the tables that it knows.
+    fn returned_query(&self, from: Vec<TableWithJoins>, items: &[SelectItem]) -> Result<Query> {
+        let names = relation_names(&from);
+        let mut query = selected::query(items.to_vec(), from, None)?;
+        self.name_columns(&mut query);
+        if let (Some(target), Some(versions)) = (names.first(), Versions::named_in(&names, items)) {
+            versions.write(&mut query, &Meaning::Types { relation: &build::name(target) })?;
+            self.name_columns(&mut query);
+        }
+        Ok(query)
+    }
+
+    /// Describes a query whose WITH has statements that write: what these return is read as it would be from
+    /// their tables.
+    fn describe_with_writes(
+        &self,
+        mut query: Query,
+        known: &mut Known,
+        given: &[Option<DataType>],
+    ) -> Result<Gives> {
+        let Some(With { with_token, recursive, cte_tables }) = query.with.take() else {
+            return Ok(Gives::Unknown);
+        };
+        let mut defined = Vec::with_capacity(cte_tables.len());
+        for mut table in cte_tables {
+            if let Some(statement) = writing(&table.query).cloned() {
+                self.describe_written(&statement, known, given)?;
+                let Some((from, items)) = returning_of(&statement) else { continue };
+                *table.query = self.returned_query(from, items)?;
+            }
+            defined.push(table);
+        }
+        let with = With { with_token, recursive, cte_tables: defined };
+        query.with = Some(with).filter(|with| !with.cte_tables.is_empty());
+        match main_of(query) {
+            main @ Statement::Query(_) => {
+                let plan = self.plan_with_placeholders(main)?;
+                for (number, logical_type) in types_of(&plan) {
+                    known.entry(number).or_insert(logical_type);
+                }
+                Ok(Gives::Rows(self.columns_given(plan, &Types { given, known })?))
+            }
+            main => self.describe_written(&main, known, given),
+        }
+    }
+
+    fn describe_written(
+        &self,
+        statement: &Statement,
+        known: &mut Known,
+        given: &[Option<DataType>],
+    ) -> Result<Gives> {
+        match statement {
+            Statement::Insert(insert) => self.describe_insert(insert, known, given),
+            Statement::Update(update) => self.describe_update(update, known, given),
+            Statement::Delete(delete) => self.describe_delete(delete, known, given),
+            _ => Ok(Gives::Unknown),
+        }
     }
 
     /// Returns the columns that a query gives when it runs, whose types follow from those of its
@@ -473,6 +537,33 @@ fn columns(schema: &Schema) -> Result<Vec<DescribedColumn>> {
         .iter()
         .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
         .collect()
+}
+
+/// Returns the tables of which a statement that writes returns something, and what.
+fn returning_of(statement: &Statement) -> Option<(Vec<TableWithJoins>, &[SelectItem])> {
+    let (from, items): (Vec<TableWithJoins>, _) = match statement {
+        Statement::Insert(insert) => {
+            let TableObject::TableName(table) = &insert.table else { return None };
+            let alias = insert.table_alias.as_ref().map(|called| called.alias.clone());
+            (vec![build::alone(build::table(table.clone(), alias))], &insert.returning)
+        }
+        Statement::Update(update) => {
+            let others = match &update.from {
+                Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+                    from.as_slice()
+                }
+                None => &[],
+            };
+            ([&update.table].into_iter().chain(others).cloned().collect(), &update.returning)
+        }
+        Statement::Delete(delete) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+            let using = delete.using.as_deref().unwrap_or_default();
+            (from.iter().chain(using).cloned().collect(), &delete.returning)
+        }
+        _ => return None,
+    };
+    Some((from, items.as_deref()?))
 }
 
 /// Parameters that a statement has: as many as the highest number of them.

@@ -14,6 +14,7 @@ use hypostyle_error::{from_datafusion, wrong_parameters};
 use hypostyle_exec::memory::for_kept;
 use hypostyle_expr::time_zone::cast_within;
 use hypostyle_expr::types::logical_type;
+use hypostyle_sql::common_table::writes_within;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::{build, selected};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
@@ -37,7 +38,9 @@ impl Session {
         let pool = self.context.runtime_env().memory_pool.clone();
         let memory = Arc::new(for_kept("a prepared statement", &statement.to_string(), &pool)?);
         let types = types.iter().map(logical_type).collect::<Result<_>>()?;
-        if let Statement::Query(_) = statement.as_ref() {
+        if let Statement::Query(query) = statement.as_ref()
+            && !writes_within(query)
+        {
             // The text is kept for errors.
             let prepare = Statement::Prepare {
                 name: Ident::with_quote('"', name.as_str()),

@@ -17,6 +17,7 @@ use crate::statement::returning::Returning;
 use crate::statement::start::{start, start_explain};
 use crate::statement::stored_plan::StoredPlan;
 use crate::statement::target::Target;
+use crate::statement::versions::{Did, with_versions};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
@@ -341,8 +342,8 @@ impl Session {
             name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
             prepare(&found, insert, overriding)?;
+            returning = insert.returning.take().map(|items| Returning::of_target(&found, items));
             target = Some(found);
-            returning = insert.returning.take().map(Returning::of_target);
         }
         // The planner finds the types of numbered parameters only.
         let numbered = numbered(&mut statement, parameters)?;
@@ -360,6 +361,7 @@ impl Session {
                 self.write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
             return written.map(|rows| Outcome::Done { rows_affected: Some(rows) });
         };
+        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         if let Some(conflict) = &conflict {
             let (_, batches) = self.collect_rows(outcome)?;
             let rows = self.as_rows_of(target, batches)?;
@@ -369,7 +371,11 @@ impl Session {
             };
             return self.write_returning(target, returning, parameters, |writer| {
                 self.modify(writer, target.id, &changes.modification)?;
-                Ok((changes.modification.rows(), changes.count))
+                let rows = match has_versions {
+                    true => self.versions_of(target, &changes.modification)?,
+                    false => changes.modification.rows(),
+                };
+                Ok((rows, changes.count))
             });
         }
         let mut generation = self.generation(target)?;
@@ -381,7 +387,12 @@ impl Session {
                     None => batch,
                 };
                 if keeps {
-                    returned.push(self.in_types_of(target, &rows)?);
+                    let rows = self.in_types_of(target, &rows)?;
+                    returned.push(if has_versions {
+                        with_versions(target, &rows, Did::Insert)?
+                    } else {
+                        rows
+                    });
                 }
                 Ok(rows)
             })?;

@@ -1,14 +1,16 @@
-//! RETURNING: a query over the rows that a statement leaves or removes, and over the rows of FROM
-//! or USING that were joined with them.
+//! RETURNING: a query over the rows that a statement leaves or removes, over the rows of FROM or USING that
+//! were joined with them, and over both versions of these rows (`versions`).
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{as_statement, extension};
 use crate::statement::given_rows::given_table;
+use crate::statement::refusal::refuse;
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
+use crate::statement::versions::{Meaning, Versions, fields_of, relation_names};
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
@@ -18,6 +20,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, SelectItem, Statement, TableWithJoins, WildcardAdditionalOptions,
 };
+use hypostyle_catalog::given::Given;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::fold;
@@ -26,12 +29,15 @@ use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
-/// The name of the rows that RETURNING reads in place of joined tables.
+/// The name of the rows that RETURNING reads in place of joined tables, and of those with both versions.
 const RETURNED: &str = "__returned";
+const VERSIONS: &str = "__versions";
 
 pub(super) struct Returning {
     items: Vec<SelectItem>,
     joined: Option<Joined>,
+    /// The versions that it names.
+    versions: Option<Versions>,
 }
 
 /// A target with the tables of FROM or USING.
@@ -42,11 +48,18 @@ struct Joined {
     plan: Arc<LogicalPlan>,
     /// The number of the target's columns.
     columns: usize,
+    /// The rows with both versions, which are the last item of FROM, and the number of their columns.
+    versions: Option<(Given, usize)>,
 }
 
 impl Returning {
-    pub fn of_target(items: Vec<SelectItem>) -> Self {
-        Self { items, joined: None }
+    pub fn of_target(target: &Target, items: Vec<SelectItem>) -> Self {
+        Self { versions: versions_in(target, &[], &items), items, joined: None }
+    }
+
+    /// Says whether the rows have their versions behind.
+    pub fn has_versions(&self) -> bool {
+        self.versions.is_some()
     }
 
     /// Returns the columns that are asked for as they are; `None` if something else is, too, which takes a
@@ -76,7 +89,9 @@ impl Returning {
     /// Returns the columns of the other tables, as items of SELECT.
     pub fn others(&self) -> Vec<SelectItem> {
         let Some(joined) = &self.joined else { return Vec::new() };
-        let columns = joined.plan.schema().iter().enumerate().skip(joined.columns);
+        let versions = joined.versions.as_ref().map_or(0, |(_, columns)| *columns);
+        let others = joined.plan.schema().fields().len() - versions;
+        let columns = joined.plan.schema().iter().enumerate().take(others).skip(joined.columns);
         let column = |(number, (qualifier, field)): (usize, (Option<&TableReference>, &Arc<Field>))| {
             let column = match qualifier {
                 None => build::column(field.name()),
@@ -112,6 +127,14 @@ impl Columns {
         let batches = rows.iter().map(columns).collect::<arrow::error::Result<_>>()?;
         Ok(Outcome::Batches { schema, batches, rows_affected: None })
     }
+}
+
+/// Returns the versions that items of RETURNING name, where neither a relation nor a column has their names.
+fn versions_in(target: &Target, others: &[TableWithJoins], items: &[SelectItem]) -> Option<Versions> {
+    let mut taken = relation_names(others);
+    taken.push(target.alias.clone());
+    taken.extend(target.names().map(String::from));
+    Versions::named_in(&taken, items)
 }
 
 /// Returns what a column of [`Joined`] is called where all of them are of one table.
@@ -165,22 +188,43 @@ impl Session {
     ) -> Result<Option<Returning>> {
         let Some(items) = items else { return Ok(None) };
         if others.is_empty() {
-            return Ok(Some(Returning::of_target(items)));
+            return Ok(Some(Returning::of_target(target, items)));
         }
         let from = std::iter::once(build::alone(target.without_positions())).chain(others.iter().cloned());
-        let from: Vec<TableWithJoins> = from.collect();
+        let mut from: Vec<TableWithJoins> = from.collect();
+        let versions = versions_in(target, others, &items);
+        let given = match versions {
+            Some(_) => Some(self.given_versions(target)?),
+            None => None,
+        };
+        from.extend(given.iter().map(|(given, _)| build::alone(given.factor(Some(build::name(VERSIONS))))));
         let all = selected::query(vec![build::every_column()], from.clone(), None)?;
         let plan = self.plan(as_statement(all), parameters)?;
         let LogicalPlan::Projection(all) = plan else {
             return Err(Error::internal("a query that is not planned as a projection"));
         };
         let columns = target.data.entry().columns.len();
-        Ok(Some(Returning { items, joined: Some(Joined { from, plan: all.input, columns }) }))
+        let joined = Some(Joined { from, plan: all.input, columns, versions: given });
+        Ok(Some(Returning { items, joined, versions }))
+    }
+
+    /// Returns a relation of the versions of a table's rows, which has none yet, and how many columns it has.
+    fn given_versions(&self, target: &Target) -> Result<(Given, usize)> {
+        let fields = fields_of(target, self.schema_of_rows(target)?.fields());
+        let columns = fields.len();
+        let given = given_table(&self.scope, "versions", Arc::new(Schema::new(fields)), Vec::new())?;
+        Ok((given, columns))
+    }
+
+    /// Returns the schema of a table's rows, in the engine's types.
+    fn schema_of_rows(&self, target: &Target) -> Result<SchemaRef> {
+        let snapshot = self.scope.database(&target.database)?.snapshot;
+        Ok(StoredTable::new(target.data.clone(), snapshot, Default::default()).schema())
     }
 
     /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
     /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
-    /// the others' columns behind, and their number.
+    /// the others' columns behind, then those of the versions if they are named, and their number.
     pub(super) fn write_returning(
         &self,
         target: &Target,
@@ -190,12 +234,16 @@ impl Session {
     ) -> Result<Outcome> {
         if let Some(returning) = &returning {
             self.check_returned(&returning.items)?;
+            refuse(
+                returning.has_versions() && target.is_of_cluster,
+                "old and new in RETURNING from a table of the cluster",
+            )?;
         }
         self.write(&target.database, |writer| {
             let (rows, count) = change(writer)?;
             let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
             let outcome = match &returning.joined {
-                Some(joined) => self.joined_rows(joined, returning.items.clone(), &rows, parameters),
+                Some(joined) => self.joined_rows(target, (&returning, joined), &rows, parameters),
                 None => self.target_rows(target, &returning, rows, parameters),
             };
             let (schema, batches) = self.collect_rows(outcome?)?;
@@ -210,8 +258,11 @@ impl Session {
         rows: Vec<RecordBatch>,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let snapshot = self.scope.database(&target.database)?.snapshot;
-        let schema = StoredTable::new(target.data.clone(), snapshot, Default::default()).schema();
+        let mut schema = self.schema_of_rows(target)?;
+        if returning.has_versions() {
+            let own = schema.fields().iter().map(|field| field.as_ref().clone());
+            schema = Arc::new(Schema::new(own.chain(fields_of(target, schema.fields())).collect::<Vec<_>>()));
+        }
         let rows = rows
             .into_iter()
             .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
@@ -222,7 +273,12 @@ impl Session {
         }
         let given = given_table(&self.scope, "returned", schema, rows)?;
         let from = build::alone(given.factor(Some(build::name(&target.alias))));
-        let query = build::select_where(returning.items.clone(), vec![from], None);
+        let mut query = build::select_where(returning.items.clone(), vec![from], None);
+        if let Some(versions) = &returning.versions {
+            self.name_columns(&mut query);
+            let meaning = Meaning::Columns { target, relation: &target.alias, is_own: true };
+            versions.write(&mut query, &meaning)?;
+        }
         let mut statement = Statement::Query(Box::new(query));
         (extension(self.settings.is_wire()).as_written)(&mut statement);
         selected::rewrite(&mut statement)?;
@@ -233,13 +289,19 @@ impl Session {
     /// rows in their place.
     fn joined_rows(
         &self,
-        joined: &Joined,
-        items: Vec<SelectItem>,
+        target: &Target,
+        (returning, joined): (&Returning, &Joined),
         rows: &[RecordBatch],
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let mut query = selected::query(items, joined.from.clone(), None)?;
+        let mut query = selected::query(returning.items.clone(), joined.from.clone(), None)?;
         self.name_columns(&mut query);
+        if let Some(versions) = &returning.versions {
+            let meaning = Meaning::Columns { target, relation: VERSIONS, is_own: false };
+            versions.write(&mut query, &meaning)?;
+            // All columns of a version have been put in.
+            self.name_columns(&mut query);
+        }
         let plan = self.plan(as_statement(query), parameters)?;
         let rows = joined.rows(rows)?;
         let plan = plan.transform_down(|node| match node == *joined.plan {

@@ -159,7 +159,7 @@ fn first_rows(query: &Query) -> Option<LimitClause> {
 }
 
 /// Returns the name of a relation in its query.
-fn called(relation: &TableFactor) -> Option<String> {
+pub(super) fn called(relation: &TableFactor) -> Option<String> {
     match (alias_of(relation), relation) {
         (Some(alias), _) => Some(fold(&alias.name)),
         (None, TableFactor::Table { name, .. }) => last_of(name).ok(),

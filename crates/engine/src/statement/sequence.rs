@@ -302,6 +302,11 @@ fn uses(sql: &str, schema: &str, name: &str) -> bool {
     })
 }
 
+/// Says whether an expression has a call of nextval, currval or setval for any sequence.
+pub(super) fn uses_some(sql: &str) -> bool {
+    visit(sql, |expr| named_sequence(&mut expr.clone()).is_some())
+}
+
 /// Returns the columns that take values of a sequence: by their defaults, or as its identity.
 pub(super) fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)> {
     let uses = |table: &TableEntry, column: &ColumnEntry| {

@@ -9,6 +9,7 @@ use crate::statement::insert::refuse_foreign;
 use crate::statement::refusal::refuse_given;
 use crate::statement::returning::Returning;
 use crate::statement::target::Target;
+use crate::statement::versions::{Did, with_versions};
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -306,8 +307,12 @@ impl Session {
             return Ok(Some(Outcome::Done { rows_affected: Some(count) }));
         }
         let target = Target::new(&self.scope, &name.database, &snapshot, &table, &name.name);
-        let returning = Returning::of_target(insert.returning.clone());
+        let returning = Returning::of_target(&target, insert.returning.clone());
         let returned = self.in_types_of(&target, &rows)?;
+        let returned = match returning.has_versions() {
+            true => with_versions(&target, &returned, Did::Insert)?,
+            false => returned,
+        };
         self.write_returning(&target, Some(returning), parameters, |writer| {
             writer.append(id, &rows)?;
             Ok((vec![returned], count))

@@ -33,7 +33,11 @@ impl Session {
     }
 
     /// Returns the columns of a query.
-    fn columns_of(&self, database: &str, query: &Query) -> Option<Vec<(String, LogicalType, bool)>> {
+    pub(super) fn columns_of(
+        &self,
+        database: &str,
+        query: &Query,
+    ) -> Option<Vec<(String, LogicalType, bool)>> {
         let asking = build::limited(build::rows_of(query.clone()), 0);
         Self::describe(&self.query_from(database, as_statement(asking)).ok()?).ok()
     }

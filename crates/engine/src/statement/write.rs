@@ -9,6 +9,7 @@ use crate::statement::referential::Modification;
 use crate::statement::refusal::{other_kind, refuse, refuse_output, wrong_kind};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
+use crate::statement::versions::{Did, with_versions};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
@@ -237,8 +238,12 @@ impl Session {
         delete.selection = self.narrowed(&target, others, delete.selection.take())?;
         let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
         let query = deleted_rows(&target, &delete, returning.as_ref())?;
-        let ChangedRows { positions, rows, .. } =
+        let ChangedRows { positions, mut rows, .. } =
             self.changed_rows(query, parameters, returning.is_some())?;
+        if returning.as_ref().is_some_and(Returning::has_versions) {
+            let each = rows.iter().map(|rows| with_versions(&target, rows, Did::Delete));
+            rows = each.collect::<Result<_>>()?;
+        }
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
         self.write_returning(&target, returning, parameters, |writer| {
@@ -269,10 +274,19 @@ impl Session {
         let updated = self.updated_rows(&target, &assigned, changed)?;
         let assigned = assigned.columns(&target);
         let modification = Modification { updated, assigned, ..Modification::default() };
+        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &modification)?;
-            let rows = modification.rows();
-            let rows = rows.iter().zip(&others).map(|(rows, others)| beside(rows, others));
+            let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
+                let rows = beside(rows, others)?;
+                match has_versions {
+                    true => {
+                        let old = self.stored_rows(&target, positions)?;
+                        with_versions(&target, &rows, Did::Update { old: &old })
+                    }
+                    false => Ok(rows),
+                }
+            });
             Ok((rows.collect::<Result<_>>()?, count))
         })
     }
