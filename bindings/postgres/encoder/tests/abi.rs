@@ -368,7 +368,7 @@ fn what_is_relayed_must_be_a_chunk() {
     let chunk = other.sent.pop().unwrap();
     let result = other.sent.pop().unwrap();
     let mut damaged = vec![Vec::new(), result, [chunk.as_slice(), &[0]].concat()];
-    damaged.extend((0..40.min(chunk.len())).map(|length| chunk[..length].to_vec()));
+    damaged.extend((0..chunk.len().min(40)).map(|length| chunk[..length].to_vec()));
     for frame in damaged {
         let mut copy = Copy::open(&fields, &options()).unwrap();
         let mut rows = 0;

@@ -108,7 +108,7 @@ impl Input {
     ) -> Self {
         Self {
             socket,
-            room: vec![0; READ_BYTES].into(),
+            room: vec![0; READ_BYTES].into_boxed_slice(),
             received,
             next: None,
             memory: Vec::new(),
