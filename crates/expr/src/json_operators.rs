@@ -31,8 +31,8 @@ pub struct Operators;
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator::{
-            Arrow, HashArrow, HashLongArrow, HashMinus, LongArrow, Minus, Question, QuestionAnd,
-            QuestionPipe, StringConcat,
+            Arrow, AtAt, AtQuestion, HashArrow, HashLongArrow, HashMinus, LongArrow, Minus, Question,
+            QuestionAnd, QuestionPipe, StringConcat,
         };
         if raw.op == StringConcat
             && let Some(list) = beside_null(&raw, schema)
@@ -48,6 +48,8 @@ impl ExprPlanner for Operators {
             QuestionPipe => "json_has_any_key",
             QuestionAnd => "json_has_all_keys",
             HashMinus => "json_delete_path",
+            AtQuestion => "jsonb_path_exists",
+            AtAt => "jsonb_path_match",
             Minus if is_of_json(&raw.left, schema) => "json_delete",
             StringConcat if joins_json(&raw, schema) => "json_joined",
             _ => return Ok(PlannerResult::Original(raw)),
@@ -55,7 +57,13 @@ impl ExprPlanner for Operators {
         let Some(func) = function(name) else { return Ok(PlannerResult::Original(raw)) };
         // The column has the name that was written.
         let written = format!("{} {} {}", written(&raw.left), raw.op, written(&raw.right));
-        let call = Expr::ScalarFunction(ScalarFunction { func, args: vec![raw.left, raw.right] });
+        let is_of_path = matches!(raw.op, AtQuestion | AtAt);
+        let mut args = vec![raw.left, raw.right];
+        if is_of_path {
+            // There are no variables, and what is not as the path wants it is NULL.
+            args.extend([ScalarValue::from("{}"), ScalarValue::from(true)].map(|of| Expr::Literal(of, None)));
+        }
+        let call = Expr::ScalarFunction(ScalarFunction { func, args });
         Ok(PlannerResult::Planned(Expr::Alias(Alias::new(call, None::<&str>, written))))
     }
 

@@ -26,6 +26,10 @@ const OF_JSON: [(&str, &[&str], &[&str]); 10] = [
     ("jsonb_each_text", &["json_names", "json_values_text"], &["key", "value"]),
 ];
 
+/// Functions that give rows of one column in FROM, which has their name, and the lists of these.
+const OF_PATHS: [(&str, &str); 2] =
+    [("jsonb_path_query", "jsonb_path_list"), ("jsonb_path_query_tz", "jsonb_path_list")];
+
 /// Functions that give rows whose columns are named in FROM, and those that give a column's list.
 const OF_RECORDS: [(&str, &str); 4] = [
     ("json_to_record", "json_record_column"),
@@ -83,6 +87,10 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
             {
                 let arguments = (&*function, arguments);
                 *factor = of_json(lists, columns, arguments, alias.take(), *with_ordinality);
+                return rewrite(factor);
+            }
+            if let Some((_, list)) = OF_PATHS.iter().find(|(known, _)| *known == function) {
+                *factor = of_json(&[*list], &[], (&*function, arguments), alias.take(), *with_ordinality);
                 return rewrite(factor);
             }
             if let Some((_, column)) = OF_RECORDS.iter().find(|(known, _)| *known == function)

@@ -276,6 +276,12 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("jsonb_array_elements_text", 1, "unnest(json_elements_text($1))"),
     ("json_object_keys", 1, "unnest(json_keys_of_object($1))"),
     ("jsonb_object_keys", 1, "unnest(json_keys_of_object($1))"),
+    ("jsonb_path_query", 2, "unnest(jsonb_path_list($1, $2))"),
+    ("jsonb_path_query", 3, "unnest(jsonb_path_list($1, $2, $3))"),
+    ("jsonb_path_query", 4, "unnest(jsonb_path_list($1, $2, $3, $4))"),
+    ("jsonb_path_query_tz", 2, "unnest(jsonb_path_list($1, $2))"),
+    ("jsonb_path_query_tz", 3, "unnest(jsonb_path_list($1, $2, $3))"),
+    ("jsonb_path_query_tz", 4, "unnest(jsonb_path_list($1, $2, $3, $4))"),
 ];
 
 /// The aggregates in them, which have the FILTER and the OVER of the call.
