@@ -84,6 +84,11 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         ("date_part" | "datepart", [part, of]) if !is_written(part) => {
             Some(call("computed_part", vec![(*part).clone(), (*of).clone()]))
         }
+        ("list_sem", [list]) => of_elements("sem", list, &[]),
+        // The form is a word.
+        ("normalize", [text, Expr::Identifier(form)]) if form.quote_style.is_none() => {
+            Some(call("normalize", vec![(*text).clone(), literal(&form.value)]))
+        }
         ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
         (
             "aggregate" | "list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate",

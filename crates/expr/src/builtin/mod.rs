@@ -2,6 +2,7 @@
 //! arguments.
 
 mod age;
+mod buckets;
 mod bytes;
 pub(crate) mod choice;
 mod codes;
@@ -37,6 +38,7 @@ mod time_from_char;
 mod time_pattern;
 mod time_to_char;
 mod to_char;
+mod unicode;
 mod written;
 
 pub(crate) use matches::LIKE_EACH;
@@ -57,8 +59,9 @@ pub(crate) fn timezone_part() -> Option<ScalarUDF> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 16] = [
+    let tables: [&'static [Described]; 18] = [
         age::FUNCTIONS,
+        buckets::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
         distance::FUNCTIONS,
@@ -74,6 +77,7 @@ fn all() -> impl Iterator<Item = &'static Described> {
         text::FUNCTIONS,
         time::FUNCTIONS,
         to_char::FUNCTIONS,
+        unicode::FUNCTIONS,
     ];
     tables.into_iter().flatten()
 }
