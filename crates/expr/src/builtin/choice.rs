@@ -2,6 +2,7 @@
 //! BLOB, `to_date` by a pattern.
 
 use crate::builtin::described;
+use crate::builtin::matches::REPLACED_FROM;
 use crate::searching::searching;
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
@@ -20,7 +21,7 @@ use std::sync::{Arc, LazyLock};
 type Choice = fn(&[DataType]) -> bool;
 
 /// The functions, those that are meant instead, and when.
-const CHOICES: [(&str, &str, Choice); 12] = [
+const CHOICES: [(&str, &str, Choice); 13] = [
     ("to_timestamp", "moment_of_seconds", is_one_number),
     ("character_length", "array_length", is_list),
     ("to_date", "date_by_pattern", has_pattern),
@@ -33,6 +34,7 @@ const CHOICES: [(&str, &str, Choice); 12] = [
     ("strpos", PLACE_IN_BLOB, is_blob),
     ("character_length", "length_of_blob", is_blob),
     ("reverse", "reversed_blob", is_blob),
+    ("regexp_replace", REPLACED_FROM, has_start),
 ];
 
 const PART_OF_BLOB: &str = "part_of_blob";
@@ -79,6 +81,11 @@ fn is_list(types: &[DataType]) -> bool {
 
 fn has_pattern(types: &[DataType]) -> bool {
     types.len() > 1
+}
+
+/// Says whether the fourth argument is where to begin, and no options.
+fn has_start(types: &[DataType]) -> bool {
+    types.get(3).is_some_and(DataType::is_integer)
 }
 
 fn are_two_texts(types: &[DataType]) -> bool {
