@@ -144,6 +144,9 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("ago", 1, "now() - CAST($1 AS INTERVAL)"),
     ("date_add", 2, "$1 + $2"),
     ("date_subtract", 2, "$1 - $2"),
+    ("date_add", 3, "timezone($3, timezone($3, CAST($1 AS TIMESTAMPTZ)) + CAST($2 AS INTERVAL))"),
+    ("date_subtract", 3, "timezone($3, timezone($3, CAST($1 AS TIMESTAMPTZ)) - CAST($2 AS INTERVAL))"),
+    ("timeofday", 0, "to_char(clock_timestamp(), 'Dy Mon DD HH24:MI:SS.US YYYY TZ')"),
     ("century", 1, "date_part('century', $1)"),
     ("decade", 1, "date_part('decade', $1)"),
     ("millennium", 1, "date_part('millennium', $1)"),
@@ -401,6 +404,7 @@ pub fn expanded(function: &Function) -> Option<Expr> {
 /// Returns what a call stands for because of how its arguments are written.
 fn by_arguments(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     with_digits(name, arguments)
+        .or_else(|| in_order(name, arguments))
         .or_else(|| named_groups(name, arguments))
         .or_else(|| without_group(name, arguments))
 }
@@ -441,6 +445,27 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let Value::Number(digits, _) = &value.value else { return None };
     let digits = digits.parse::<u64>().ok().filter(|digits| *digits <= 6)?;
     Some(build::cast(call("now", Vec::new()), DataType::Timestamp(Some(digits), zone)))
+}
+
+/// Returns what `array_sort(list, true)` stands for, which says whether the order is descending, and whether
+/// NULLs are first.
+fn in_order(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let truth = |expr: &Expr| match expr {
+        Expr::Value(value) => match value.value {
+            Value::Boolean(truth) => Some(truth),
+            _ => None,
+        },
+        _ => None,
+    };
+    let [list, is_descending, nulls @ ..] = arguments else { return None };
+    if name != "array_sort" || nulls.len() > 1 {
+        return None;
+    }
+    let is_descending = truth(is_descending)?;
+    let are_nulls_first = nulls.first().map_or(Some(is_descending), |nulls| truth(nulls))?;
+    let order = if is_descending { "DESC" } else { "ASC" };
+    let nulls = if are_nulls_first { "NULLS FIRST" } else { "NULLS LAST" };
+    Some(call("array_sort", vec![(*list).clone(), build::text(order), build::text(nulls)]))
 }
 
 /// Returns `regexp_extract(text, pattern, ['a', 'b'])` as a function of a structure whose fields have these

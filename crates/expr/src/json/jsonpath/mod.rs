@@ -23,6 +23,8 @@ use std::sync::Arc;
 /// instead of an error.
 const WITH_PATH: &[Kind] = &[Kind::Json, Kind::Text, Kind::Json, Kind::Boolean];
 
+const JUST_PATH: &[Kind] = &[Kind::Json, Kind::Text];
+
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["jsonb_path_exists", "jsonb_path_exists_tz"], WITH_PATH, Gives::Boolean, |call| {
         let truths = each_row(call, |asked| match asked.run().exists() {
@@ -59,6 +61,21 @@ pub(super) const FUNCTIONS: &[Described] = &[
         },
     )
     .optional(2),
+    // NULL where there is none, or more than one.
+    Described::new(&["json_query"], JUST_PATH, Gives::Json, |call| {
+        let found = each_row(call, |asked| {
+            let found = match asked.run().all() {
+                (found, None) => found,
+                (_, Some(Failure::OfValue(_))) => return Ok(None),
+                (_, Some(Failure::Other(error))) => return Err(external(error)),
+            };
+            Ok(match found.as_slice() {
+                [one] => Some(one.to_string()),
+                _ => None,
+            })
+        });
+        Ok(Arc::new(found?.into_iter().collect::<LargeStringArray>()))
+    }),
     // The values that jsonb_path_query() gives as rows.
     Described::new(&["jsonb_path_list"], WITH_PATH, Gives::Jsons, lists).optional(2),
 ];
