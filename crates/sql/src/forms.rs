@@ -222,7 +222,17 @@ fn has_names(array: &Array) -> bool {
 }
 
 /// Functions that give something else each time.
-const VOLATILE: [&str; 5] = ["random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"];
+const VOLATILE: [&str; 9] = [
+    "array_sample",
+    "array_shuffle",
+    "gen_random_uuid",
+    "random",
+    "random_between",
+    "random_normal",
+    "uuid",
+    "uuidv4",
+    "uuidv7",
+];
 
 fn is_call_of(expr: &Expr, name: &str) -> bool {
     let Expr::Function(function) = expr else { return false };

@@ -43,6 +43,7 @@ const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) \
 pub const MACROS: &[(&str, usize, &str)] = &[
     ("mod", 2, "$1 % $2"),
     ("xor", 2, "$1 # $2"),
+    ("random", 2, "random_between($1, $2)"),
     ("add", 2, "$1 + $2"),
     ("subtract", 1, "-$1"),
     ("subtract", 2, "$1 - $2"),

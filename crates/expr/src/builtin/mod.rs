@@ -4,6 +4,7 @@
 mod age;
 mod buckets;
 mod bytes;
+pub(crate) mod chance;
 pub(crate) mod choice;
 mod codes;
 mod distance;
@@ -94,6 +95,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     }
     list_functions::register(context);
     made::register(context);
+    chance::register(context);
     choice::register(context);
     domain::register(context);
     each::register(context);
