@@ -1,10 +1,10 @@
 //! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection
 //! derived table).
 
-use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
 use crate::walk::{expressions, expressions_mut};
+use crate::{build, catalog_functions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     AccessExpr, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Subscript, TableAlias,
@@ -88,6 +88,18 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
                 let arguments = (&*function, arguments);
                 *factor = of_json(lists, columns, arguments, alias.take(), *with_ordinality);
                 return rewrite(factor);
+            }
+            if let Some(query) = catalog_functions::query(&function, &arguments).filter(|_| !*with_ordinality)
+            {
+                let name = Ident::new(&function);
+                let alias = alias.take().unwrap_or_else(|| build::called(name, Vec::new()));
+                *factor = TableFactor::Derived {
+                    lateral: false,
+                    subquery: Box::new(query),
+                    alias: Some(alias),
+                    sample: None,
+                };
+                return Ok(());
             }
             if let Some((_, list)) = OF_PATHS.iter().find(|(known, _)| *known == function) {
                 *factor = of_json(&[*list], &[], (&*function, arguments), alias.take(), *with_ordinality);
