@@ -1,11 +1,11 @@
-//! Functions in FROM by which programs of DuckDB ask about the catalog: queries of `information_schema` in
-//! their place.
+//! Functions in FROM by which programs of DuckDB and PostgreSQL ask about the catalog: queries of its
+//! relations in their place.
 
 use crate::parse::parse_as_written;
 use sqlparser::ast::{Expr, Query, Value};
 
 /// The functions without arguments, and their queries.
-const QUERIES: [(&str, &str); 10] = [
+const QUERIES: [(&str, &str); 14] = [
     (
         "duckdb_columns",
         "SELECT table_catalog AS database_name, table_schema AS schema_name, table_name, column_name, \
@@ -62,6 +62,11 @@ const QUERIES: [(&str, &str); 10] = [
          table_schema IN ('information_schema', 'pg_catalog') AS internal, view_definition AS sql \
          FROM information_schema.views",
     ),
+    // PostgreSQL's, which its views are made of.
+    ("pg_lock_status", "SELECT * FROM pg_catalog.pg_locks"),
+    ("pg_show_all_settings", "SELECT * FROM pg_catalog.pg_settings"),
+    ("pg_timezone_abbrevs", "SELECT * FROM pg_catalog.pg_timezone_abbrevs"),
+    ("pg_timezone_names", "SELECT * FROM pg_catalog.pg_timezone_names"),
 ];
 
 /// The function of a table's columns.
@@ -81,6 +86,7 @@ const COLUMNS: &str = "SELECT c.ordinal_position - 1 AS cid, c.column_name AS na
 
 /// Returns the query that a call in FROM stands for.
 pub fn query(function: &str, arguments: &[Expr]) -> Option<Query> {
+    let function = function.trim_start_matches("pg_catalog.");
     let sql = match arguments {
         [] => QUERIES.iter().find(|(known, _)| *known == function)?.1.to_string(),
         [Expr::Value(value)] if function == TABLE_INFO => match &value.value {

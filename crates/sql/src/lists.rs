@@ -91,7 +91,7 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
             }
             if let Some(query) = catalog_functions::query(&function, &arguments).filter(|_| !*with_ordinality)
             {
-                let name = Ident::new(&function);
+                let name = Ident::new(function.trim_start_matches("pg_catalog."));
                 let alias = alias.take().unwrap_or_else(|| build::called(name, Vec::new()));
                 *factor = TableFactor::Derived {
                     lateral: false,
