@@ -1,7 +1,7 @@
 //! Operators of JSON as calls of functions, `||` of a list and NULL, and lists, structures and maps as they
 //! are written.
 
-use crate::builtin::choice::{position, substring};
+use crate::builtin::choice::{overlaid, position, substring};
 use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
 use crate::builtin::structure::field_at;
@@ -128,6 +128,14 @@ impl ExprPlanner for Operators {
     /// Plans `position(part IN text)`, of BLOBs, too.
     fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(match position() {
+            Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
+            None => PlannerResult::Original(args),
+        })
+    }
+
+    /// Plans `overlay(text PLACING other FROM 2)`, of BLOBs, too.
+    fn plan_overlay(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(match overlaid() {
             Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
             None => PlannerResult::Original(args),
         })

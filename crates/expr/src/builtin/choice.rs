@@ -8,6 +8,7 @@ use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::functions::core::overlay;
 use datafusion::functions::unicode::substr;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -21,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 type Choice = fn(&[DataType]) -> bool;
 
 /// The functions, those that are meant instead, and when.
-const CHOICES: [(&str, &str, Choice); 13] = [
+const CHOICES: [(&str, &str, Choice); 17] = [
     ("to_timestamp", "moment_of_seconds", is_one_number),
     ("character_length", "array_length", is_list),
     ("to_date", "date_by_pattern", has_pattern),
@@ -34,11 +35,16 @@ const CHOICES: [(&str, &str, Choice); 13] = [
     ("strpos", PLACE_IN_BLOB, is_blob),
     ("character_length", "length_of_blob", is_blob),
     ("reverse", "reversed_blob", is_blob),
+    ("btrim", "trimmed_blob", is_blob),
+    ("ltrim", "left_trimmed_blob", is_blob),
+    ("rtrim", "right_trimmed_blob", is_blob),
+    ("overlay", OVERLAID_BLOB, is_blob),
     ("regexp_replace", REPLACED_FROM, has_start),
 ];
 
 const PART_OF_BLOB: &str = "part_of_blob";
 const PLACE_IN_BLOB: &str = "place_in_blob";
+const OVERLAID_BLOB: &str = "overlaid_blob";
 
 pub(super) fn register(context: &SessionContext) {
     for (name, other, is_other) in CHOICES {
@@ -66,6 +72,15 @@ pub(crate) fn position() -> Option<Arc<ScalarUDF>> {
         Some(Arc::new(ScalarUDF::from(Chosen::new(Arc::new(searching()), of_blob, is_blob))))
     });
     POSITION.clone()
+}
+
+/// Returns `overlay` as it is registered, for `overlay(a PLACING b FROM 2)`.
+pub(crate) fn overlaid() -> Option<Arc<ScalarUDF>> {
+    static OVERLAID: LazyLock<Option<Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let of_blob = described(OVERLAID_BLOB)?;
+        Some(Arc::new(ScalarUDF::from(Chosen::new(overlay(), of_blob, is_blob))))
+    });
+    OVERLAID.clone()
 }
 
 fn is_blob(types: &[DataType]) -> bool {
