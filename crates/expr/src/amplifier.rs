@@ -187,6 +187,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("replace", Replaced, Cost::Output),
     ("rpad", Padded, Cost::Output),
     ("rtrim", Small, Cost::Letters),
+    ("show_trgm", Times(32), Cost::Output),
     ("strftime", Formatted(16), Cost::Output),
     ("string_split", Cut, Cost::Output),
     ("string_to_array", Cut, Cost::Output),

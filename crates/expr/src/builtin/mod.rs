@@ -16,6 +16,7 @@ mod glob;
 pub(crate) mod identifiers;
 mod justify;
 mod kept;
+mod likeness;
 mod list;
 pub(crate) mod list_functions;
 pub(crate) mod made;
@@ -60,7 +61,7 @@ pub(crate) fn timezone_part() -> Option<ScalarUDF> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 18] = [
+    let tables: [&'static [Described]; 19] = [
         age::FUNCTIONS,
         buckets::FUNCTIONS,
         bytes::FUNCTIONS,
@@ -69,6 +70,7 @@ fn all() -> impl Iterator<Item = &'static Described> {
         glob::FUNCTIONS,
         identifiers::FUNCTIONS,
         justify::FUNCTIONS,
+        likeness::FUNCTIONS,
         list::FUNCTIONS,
         maps::FUNCTIONS,
         matches::FUNCTIONS,
