@@ -90,6 +90,12 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         ("date_part" | "datepart", [part, of]) if !is_written(part) => {
             Some(call("computed_part", vec![(*part).clone(), (*of).clone()]))
         }
+        // The last one says whether the result is as long as the shortest list.
+        ("list_zip" | "array_zip", [lists @ .., Expr::Value(is_short)])
+            if !lists.is_empty() && matches!(is_short.value, Value::Boolean(_)) =>
+        {
+            Some(zipped(lists, is_short.value == Value::Boolean(true)))
+        }
         ("list_sem", [list]) => of_elements("sem", list, &[]),
         // The form is a word.
         ("normalize", [text, Expr::Identifier(form)]) if form.quote_style.is_none() => {
@@ -115,6 +121,19 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Returns lists of the elements at each place, as many as the longest list has, or the shortest.
+fn zipped(lists: &[&Expr], is_short: bool) -> Expr {
+    let lists: Vec<Expr> = lists.iter().map(|list| (*list).clone()).collect();
+    let zipped = call("arrays_zip", lists.clone());
+    if !is_short {
+        return zipped;
+    }
+    let lengths =
+        lists.into_iter().map(|list| build::coalesce(call("array_length", vec![list]), build::number(0)));
+    let length = call("least", lengths.collect());
+    call("array_slice", vec![zipped, build::number(1), length])
 }
 
 /// Returns whether a text can be read as a value of a type.

@@ -249,7 +249,7 @@ impl Visitor for Names<'_> {
 }
 
 /// The function that gives the value of a variable of the session.
-pub const VARIABLE: &str = "getvariable";
+const VARIABLE: &str = "getvariable";
 
 /// Returns the name by which a variable is one of the macros: no call has it.
 pub fn name_of_variable(name: &str) -> String {

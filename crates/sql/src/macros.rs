@@ -211,6 +211,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ),
     ("histogram", 2, "histogram_of_bins(array_agg($1), $2)"),
     ("histogram_exact", 2, "histogram_of_values(array_agg($1), $2)"),
+    ("approx_top_k", 2, "most_frequent(array_agg($1), $2)"),
     ("sem", 1, "stddev_pop($1) / sqrt(CAST(count($1) AS DOUBLE))"),
     ("weighted_avg", 2, WEIGHTED),
     ("wavg", 2, WEIGHTED),
@@ -406,6 +407,7 @@ pub fn expanded(function: &Function) -> Option<Expr> {
 fn by_arguments(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     with_digits(name, arguments)
         .or_else(|| in_order(name, arguments))
+        .or_else(|| with_escape(name, arguments))
         .or_else(|| named_groups(name, arguments))
         .or_else(|| without_group(name, arguments))
 }
@@ -446,6 +448,25 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let Value::Number(digits, _) = &value.value else { return None };
     let digits = digits.parse::<u64>().ok().filter(|digits| *digits <= 6)?;
     Some(build::cast(call("now", Vec::new()), DataType::Timestamp(Some(digits), zone)))
+}
+
+/// Returns what `like_escape(text, pattern, '$')` and its like stand for.
+fn with_escape(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let (negated, is_insensitive) = match name {
+        "like_escape" => (false, false),
+        "ilike_escape" => (false, true),
+        "not_like_escape" => (true, false),
+        "not_ilike_escape" => (true, true),
+        _ => return None,
+    };
+    let [text, pattern, Expr::Value(escape)] = arguments else { return None };
+    let nested = |of: &Expr| Box::new(Expr::Nested(Box::new(of.clone())));
+    let (expr, pattern, escape_char, any) = (nested(text), nested(pattern), Some(escape.clone()), false);
+    let like = match is_insensitive {
+        true => Expr::ILike { negated, any, expr, pattern, escape_char },
+        false => Expr::Like { negated, any, expr, pattern, escape_char },
+    };
+    Some(Expr::Nested(Box::new(like)))
 }
 
 /// Returns what `array_sort(list, true)` stands for, which says whether the order is descending, and whether

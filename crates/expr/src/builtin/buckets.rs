@@ -4,16 +4,18 @@ use crate::arguments::refused;
 use crate::builtin::number::wrong;
 use crate::builtin::written::{Described, Kind};
 use crate::nested_type::element;
+use crate::value_keys::nested_keys;
 use arrow::array::{
     Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, MapArray, StringArray, StructArray,
     UInt32Array, make_comparator, new_null_array,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options, concat, sort, take};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Float64Type, Int64Type};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
@@ -26,6 +28,16 @@ pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["histogram_of_values"], &[Kind::Any, Kind::Any], map_type, |args, rows| {
         histograms(args, rows, false)
     }),
+    // A list of values, and how many of those that it has most often are wanted.
+    Described::new(
+        &["most_frequent"],
+        &[Kind::List, Kind::Integer],
+        |types| {
+            let of = element_type(types.first().unwrap_or(&DataType::Null))?;
+            Ok(DataType::List(Arc::new(Field::new_list_field(of, true))))
+        },
+        most_frequent,
+    ),
     Described::new(
         &["bar"],
         &[Kind::Double, Kind::Double, Kind::Double, Kind::Double],
@@ -224,6 +236,43 @@ fn histogram(
         }
         None => Ok((bounds, counts)),
     }
+}
+
+/// The most values that approx_top_k() gives.
+const FREQUENT_MAX: i64 = 1_000_000;
+
+/// The values of each list that it has most often; of those that it has as often, the one that came first.
+fn most_frequent(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let of = element_type(args[0].data_type())?;
+    let field = Arc::new(Field::new_list_field(of.clone(), true));
+    let counts = args[1].as_primitive::<Int64Type>();
+    if let Some(wrong) = counts.iter().flatten().find(|count| !(1..=FREQUENT_MAX).contains(count)) {
+        return Err(refused(format!("approx_top_k() gives from 1 to {FREQUENT_MAX} values, not {wrong}")));
+    }
+    if args[0].data_type().is_null() || of.is_null() {
+        return Ok(new_null_array(&DataType::List(field), rows));
+    }
+    let lists = lists_of(&args[0], &of)?;
+    let keys = nested_keys(lists.values())?;
+    let (mut taken, mut lengths, mut known) = (Vec::new(), Vec::new(), Vec::new());
+    for row in 0..rows {
+        let places = lists.value_offsets()[row] as usize..lists.value_offsets()[row + 1] as usize;
+        let places = places.filter(|place| lists.is_valid(row) && lists.values().is_valid(*place));
+        let mut found: HashMap<&[u8], (i64, usize)> = HashMap::new();
+        for place in places {
+            found.entry(keys.value(place)).or_insert((0, place)).0 += 1;
+        }
+        let mut found: Vec<(i64, usize)> = found.into_values().collect();
+        found.sort_by_key(|(count, place)| (-count, *place));
+        let wanted = if counts.is_valid(row) { counts.value(row) as usize } else { 0 };
+        let before = taken.len();
+        taken.extend(found.iter().take(wanted).map(|(_, place)| *place as u32));
+        lengths.push(taken.len() - before);
+        known.push(counts.is_valid(row) && !found.is_empty());
+    }
+    let values = take(lists.values(), &UInt32Array::from(taken), None)?;
+    let (offsets, nulls) = (OffsetBuffer::from_lengths(lengths), Some(NullBuffer::from(known)));
+    Ok(Arc::new(ListArray::try_new(field, offsets, values, nulls)?))
 }
 
 /// The width of a bar where none is given, and the greatest one.
