@@ -320,11 +320,8 @@ fn named_groups(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 }
 
 fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let number = |place: usize, row: usize, default: i64| {
-        args.get(place).map_or(default, |numbers| numbers.as_primitive::<Int64Type>().value(row))
-    };
     for row in 0..rows {
-        let (start, nth, group) = (number(2, row, 1), number(3, row, 1), number(5, row, 0));
+        let (start, nth, group) = (number(args, 2, row, 1), number(args, 3, row, 1), number(args, 5, row, 0));
         let is_null = args.iter().any(|argument| argument.is_null(row));
         if !is_null && (start < 1 || nth < 1 || group < 0) {
             return Err(refused(
@@ -333,11 +330,10 @@ fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         }
     }
     let part = |regex: &Regex, text: &str, row: usize| {
-        let skipped = usize::try_from(number(2, row, 1) - 1).ok()?;
-        let start = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped)?;
-        let nth = usize::try_from(number(3, row, 1) - 1).ok()?;
-        let captures = regex.captures_iter(text.get(start..)?).nth(nth)?;
-        captures.get(usize::try_from(number(5, row, 0)).ok()?).map(|part| part.as_str().to_string())
+        let start = place_of(text, number(args, 2, row, 1))?;
+        let nth = usize::try_from(number(args, 3, row, 1) - 1).ok()?;
+        let captures = matches_from(regex, text, start).nth(nth)?;
+        captures.get(usize::try_from(number(args, 5, row, 0)).ok()?).map(|part| part.as_str().to_string())
     };
     matched(args, rows, (args.len() > 4).then_some(4), "regexp_substr", part)
 }

@@ -489,7 +489,7 @@ impl<'a> Run<'a> {
         let name = method.name();
         let of = kind(item);
         let number = of == Some(Kind::Number);
-        let one = |text: String| Ok(Some(vec![Cow::Owned(text)]));
+        let one = |text: String| -> Outcome<Option<Vec<Item<'a>>>> { Ok(Some(vec![Cow::Owned(text)])) };
         match method {
             Method::Type => one(quoted(type_name(item))),
             Method::Size if is_array(item) => one(elements(item).count().to_string()),
@@ -526,7 +526,7 @@ impl<'a> Run<'a> {
         // Which object it was: the place where its text is.
         let place = (item.as_ptr() as usize).wrapping_sub(self.root.as_ptr() as usize);
         let id = if place < self.root.len() { place } else { 0 };
-        let pair = |(name, value): (&str, &str)| {
+        let pair = |(name, value): (&str, &str)| -> Item<'a> {
             Cow::Owned(format!("{{\"id\": {id}, \"key\": {name}, \"value\": {value}}}"))
         };
         members(item).map(pair).collect()
