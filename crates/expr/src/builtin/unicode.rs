@@ -102,8 +102,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
     .optional(1),
 ];
 
-/// Returns the clusters of each text from one place to another. The places, from 0, may be outside of it: they
-/// come of how many clusters there are, and of the numbers in the arguments.
+/// Returns the clusters of each text from one place to another. The places, from 0, may be outside of it:
+/// they come of how many clusters there are, and of the numbers in the arguments.
 fn parts(
     args: &[ArrayRef],
     rows: usize,
