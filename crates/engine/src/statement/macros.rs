@@ -13,10 +13,15 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::Statement as SqlStatement;
+use hypostyle_sql::build;
 use hypostyle_sql::defined_macros::{Macro, PARTS_MAX, name_of_variable};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::kind::has_in_name;
 use hypostyle_sql::macros::MACROS;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+
+/// The function that gives the text of its statement.
+const CURRENT_QUERY: &str = "current_query";
 
 /// Macros of a session.
 const MACROS_MAX: usize = 200;
@@ -167,9 +172,18 @@ impl Session {
         Ok(DONE)
     }
 
-    /// Writes what the calls of macros in a statement stand for, and says whether there are some.
-    pub(super) fn expand_macros(&self, statement: &mut SqlStatement) -> Result<bool> {
+    /// Writes what the calls of macros in a statement stand for, and says whether there are some. The text of
+    /// the statement is one of them.
+    pub(super) fn expand_macros(&self, sql: &str, statement: &mut SqlStatement) -> Result<bool> {
         let macros = self.macros.lock();
+        if has_in_name(sql, CURRENT_QUERY) {
+            let mut all = macros.clone();
+            // A text that is too long for a macro is none: another name may have this one in it.
+            if let Ok(text) = Macro::new(Vec::new(), MacroDefinition::Expr(build::text(sql.trim()))) {
+                all.entry(CURRENT_QUERY.to_string()).or_insert(text);
+            }
+            return statement.expand(&all);
+        }
         if macros.is_empty() { Ok(false) } else { statement.expand(&macros) }
     }
 

@@ -222,7 +222,7 @@ impl Session {
 
     /// Returns what a statement that is read means now, and says what [`Self::read`] does.
     pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
-        let is_expanded = self.expand_macros(&mut statement)?;
+        let is_expanded = self.expand_macros(sql, &mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
