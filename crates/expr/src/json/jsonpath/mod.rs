@@ -207,3 +207,67 @@ fn lists(call: &Call<'_>) -> Result<ArrayRef> {
     let elements = cast(&elements, field.data_type())?;
     Ok(Arc::new(ListArray::try_new(field, offsets, elements, Some(nulls))?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, value: &str) -> Vec<String> {
+        let path = parse::read(path).unwrap();
+        let (value, budget) = (normalised(value), Cell::new(BUDGET));
+        let (found, failure) = Run::new(&path, &value, "{}", &budget).all();
+        assert!(failure.is_none());
+        found.into_iter().map(Item::into_owned).collect()
+    }
+
+    #[test]
+    fn paths_lead_to_values() {
+        let value = r#"{"a": [1, {"b": "x"}, [2]], "c d": null}"#;
+        for (path, expected) in [
+            ("$.a[*].b", "\"x\""),
+            ("lax $.a[1 to last]", "{\"b\": \"x\"}; [2]"),
+            ("$.\"c d\"", "null"),
+            ("$.\"c\\u0020d\" == null", "true"),
+            ("$.a.size() * -2 + 1", "-5"),
+            ("$.a[*] ? (@ < 3 || @.b starts with \"x\")", "1; {\"b\": \"x\"}; 2"),
+            ("strict $.** ? (@.type() == \"number\") /* all */", "1; 2"),
+            ("$.** ? (@.type() == \"number\")", "1; 1; 2; 2"),
+            ("$.a[last - 1]", "{\"b\": \"x\"}"),
+            ("$.nothing", ""),
+            ("exists($.a[*] ? (@ == 1)) && !($.a[0] == 7)", "true"),
+            ("!($.a == 7)", "null"),
+            ("\"\\x41\\u{42}\"", "\"AB\""),
+        ] {
+            assert_eq!(found(path, value).join("; "), expected, "{path}");
+        }
+    }
+
+    /// Leaves out, repeats and changes letters of paths.
+    #[test]
+    fn no_text_makes_reading_panic() {
+        const LETTERS: &[u8] = b"$@.*[](){}?!<>=&|+-/%\"\\ax1_, \xc3";
+        let paths =
+            ["strict $.a[1 to last].b ? (@ like_regex \"^x\" flag \"i\")", "$.**{1 to 2}.abs() + .5e1"];
+        let mut number = 1_u64;
+        let mut random = |below: usize| {
+            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (number >> 33) as usize % below
+        };
+        for round in 0..20_000 {
+            let mut bytes = paths[round % paths.len()].as_bytes().to_vec();
+            for _ in 0..=random(4) {
+                let place = random(bytes.len());
+                match random(3) {
+                    0 => bytes[place] = LETTERS[random(LETTERS.len())],
+                    1 => bytes.truncate(place.max(1)),
+                    _ => bytes.extend_from_within(place..),
+                }
+            }
+            let text = String::from_utf8_lossy(&bytes);
+            if let Ok(path) = parse::read(&text) {
+                let budget = Cell::new(1 << 20);
+                let _found = Run::new(&path, "{\"a\": [-1, {\"b\": \"xy\"}]}", "{}", &budget).all();
+            }
+        }
+    }
+}
