@@ -1,16 +1,20 @@
 """Exports the whole of lineitem while it is written to: rows in the log, deleted and updated rows.
 
 Each state is made in a copy of the database whose upkeep is off, and read hot: by a result that is had,
-and by one whose every byte is read. At last a dashboard reads it while a writer commits.
+and by one whose every byte is read; here, and over the Unix socket of a server. At last a dashboard reads it
+while a writer commits, in a thread of the same program and in a program of its own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +24,15 @@ import hypostyle
 from consumers import CONSUMERS
 from dataset import tpch
 from measure import Bar, Measurement, Report, arguments, cache_directory, timed
+from protocol.processes import program, running, wait_until
 
 EVERYTHING = "SELECT * FROM lineitem"
 ROW = "INSERT INTO lineitem SELECT * FROM lineitem WHERE l_orderkey = {} AND l_linenumber = 1"
 SINGLE_ROWS = 1000
 COMMITS_PER_SECOND = 100
 DASHBOARD_SECONDS = 10.0
+# Seconds to have results, and until they were read.
+Samples = tuple[list[float], list[float]]
 
 
 def insert(connection: Any, rows: int) -> None:
@@ -83,9 +90,7 @@ def changed(dataset: Any, name: str, change: Callable[[Any], None]) -> Path:
     return path
 
 
-def samples(
-    connection: Any, take: Callable[..., Any], touch: Any, runs: int
-) -> tuple[list[float], list[float]]:
+def samples(connection: Any, take: Callable[..., Any], touch: Any, runs: int) -> Samples:
     """Return the seconds to have all of lineitem, and until every byte of it was read."""
     touch(take(connection, EVERYTHING))
     have, touched = [], []
@@ -97,6 +102,17 @@ def samples(
     return have, touched
 
 
+@contextlib.contextmanager
+def served(path: Path) -> Iterator[Any]:
+    """A connection over the Unix socket of a server of a database."""
+    socket, log = path.with_suffix(".sock"), path.with_suffix(".log")
+    command = [program("hypostyle"), "serve", path, "--unix", socket, "--log-level", "warn"]
+    with log.open("w") as output, running(command, stdout=output, stderr=output) as server:
+        wait_until(socket.exists, server, log)
+        with hypostyle.connect(f"hypostyle+unix://{socket}") as connection:
+            yield connection
+
+
 def states(report: Report, dataset: Any, peer: Any, runs: int) -> None:
     consumers = {consumer.call: consumer for consumer in CONSUMERS}
     arrow, frame = consumers["arrow()"], consumers["df()"]
@@ -105,59 +121,81 @@ def states(report: Report, dataset: Any, peer: Any, runs: int) -> None:
             consumer.call: samples(ours, consumer.from_ours, consumer.touch, runs) for consumer in CONSUMERS
         }
     theirs = {one.call: samples(peer, one.from_duckdb, one.touch, runs) for one in (arrow, frame)}
+
+    def add(what: str, consumer: Any, measured: Samples, times: float, bar: Bar) -> None:
+        have, touched = measured
+        peers, peers_touched = ({"at rest": each} for each in rest[consumer.call])
+        if consumer.call in theirs:
+            peers["DuckDB"], peers_touched["DuckDB"] = theirs[consumer.call]
+        report.add(Measurement(what, have, peers, bar if consumer is arrow else None))
+        within = Bar(ratio_min=1 / times, peer="at rest") if times else None
+        if not times and consumer is frame:
+            within = Bar(ratio_min=1 / 0.3, peer="DuckDB")
+        report.add(Measurement(f"{what}, touched", touched, peers_touched, within))
+
     for name, change, bar, times in STATES:
         path = changed(dataset, name, change)
         with hypostyle.connect(path) as ours:
             ours.execute("SET automatic_upkeep = off")
             for consumer in CONSUMERS:
-                have, touched = samples(ours, consumer.from_ours, consumer.touch, runs)
-                what = f"lineitem after {name} → {consumer.call}"
-                peers = {"at rest": rest[consumer.call][0]}
-                if consumer.call in theirs:
-                    peers["DuckDB"] = theirs[consumer.call][0]
-                report.add(Measurement(what, have, peers, bar if consumer is arrow else None))
-                within = Bar(ratio_min=1 / times, peer="at rest") if times else None
-                if not times and consumer is frame:
-                    within = Bar(ratio_min=1 / 0.3, peer="DuckDB")
-                peers = {"at rest": rest[consumer.call][1]}
-                if consumer.call in theirs:
-                    peers["DuckDB"] = theirs[consumer.call][1]
-                report.add(Measurement(f"{what}, touched", touched, peers, within))
+                measured = samples(ours, consumer.from_ours, consumer.touch, runs)
+                add(f"lineitem after {name} → {consumer.call}", consumer, measured, times, bar)
+        with served(path) as ours:
+            ours.execute("SET automatic_upkeep = off")
+            for consumer in (arrow, frame):
+                measured = samples(ours, consumer.from_ours, consumer.touch, runs)
+                add(f"Unix, lineitem after {name} → {consumer.call}", consumer, measured, times, bar)
         shutil.rmtree(path)
+
+
+def write(path: Path | str, over: Callable[[float], bool]) -> None:
+    """Commit rows until it is over, which is asked and waited for."""
+    with hypostyle.connect(path) as writer:
+        for key in keys(writer, 10_000):
+            if over(1 / COMMITS_PER_SECOND):
+                return
+            writer.execute(ROW.format(key))
+
+
+@contextlib.contextmanager
+def thread_that_writes(path: Path) -> Iterator[None]:
+    over = threading.Event()
+    thread = threading.Thread(target=write, args=(path, over.wait))
+    thread.start()
+    yield
+    over.set()
+    thread.join()
+
+
+@contextlib.contextmanager
+def program_that_writes(path: Path) -> Iterator[None]:
+    with subprocess.Popen([sys.executable, __file__, "--write", str(path)]) as process:
+        yield
+        process.terminate()
 
 
 def dashboard(report: Report, dataset: Any) -> None:
     """Read the whole table again and again while another connection commits."""
-    path = changed(dataset, "dashboard", lambda _: None)
-    with hypostyle.connect(path) as reader, hypostyle.connect(path) as writer:
-        rest, _ = samples(reader, lambda one, sql: one.sql(sql).arrow(), lambda _: None, 100)
-        over = threading.Event()
-        wanted = keys(writer, 10_000)
-
-        def write() -> None:
-            for key in wanted:
-                if over.wait(1 / COMMITS_PER_SECOND):
-                    return
-                writer.execute(ROW.format(key))
-
-        thread = threading.Thread(target=write)
-        thread.start()
-        end, written = time.monotonic() + DASHBOARD_SECONDS, []
-        while time.monotonic() < end:
-            written.append(timed(lambda: reader.sql(EVERYTHING).arrow())[0])
-            time.sleep(0.005)
-        over.set()
-        thread.join()
-    shutil.rmtree(path)
-    worst = sorted(written)[len(written) * 99 // 100]
-    report.add(
-        Measurement(
-            "lineitem → arrow(), the 99th of 100 while 100 rows a second are committed",
-            [worst],
-            {"at rest": rest},
-            Bar(ratio_min=1 / 3, peer="at rest"),
+    for writer, writing in (("a thread", thread_that_writes), ("another program", program_that_writes)):
+        path = changed(dataset, "dashboard", lambda _: None)
+        with hypostyle.connect(path) as reader:
+            rest, _ = samples(reader, lambda one, sql: one.sql(sql).arrow(), lambda _: None, 100)
+            with writing(path):
+                time.sleep(1)
+                end, taken = time.monotonic() + DASHBOARD_SECONDS, []
+                while time.monotonic() < end:
+                    taken.append(timed(lambda: reader.sql(EVERYTHING).arrow())[0])
+                    time.sleep(0.005)
+        shutil.rmtree(path)
+        worst = sorted(taken)[len(taken) * 99 // 100]
+        report.add(
+            Measurement(
+                f"lineitem → arrow(), the 99th of 100 while {writer} commits 100 rows a second",
+                [worst],
+                {"at rest": rest},
+                Bar(ratio_min=1 / 3, peer="at rest"),
+            )
         )
-    )
 
 
 def main(options: Namespace) -> None:
@@ -170,4 +208,7 @@ def main(options: Namespace) -> None:
 
 
 if __name__ == "__main__":
-    main(arguments(__doc__))
+    if sys.argv[1:2] == ["--write"]:
+        write(sys.argv[2], lambda seconds: time.sleep(seconds) is not None)
+    else:
+        main(arguments(__doc__))

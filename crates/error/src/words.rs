@@ -36,13 +36,15 @@ const WINDOW_FUNCTIONS: [&str; 11] = [
 ];
 
 /// Functions in FROM, one of which a misspelt one may mean.
-const IN_FROM: [&str; 8] = [
+const IN_FROM: [&str; 10] = [
     "generate_series",
     "range",
     "read_arrow",
+    "read_blob",
     "read_csv",
     "read_json",
     "read_parquet",
+    "read_text",
     "sniff_csv",
     "unnest",
 ];

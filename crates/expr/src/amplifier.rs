@@ -169,6 +169,8 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("ltrim", Small, Cost::Letters),
     ("make_array", Joined, Cost::Output),
     ("map_concat", Joined, Cost::Output),
+    ("nfc_normalize", Times(3), Cost::Output),
+    ("normalize", Times(11), Cost::Output),
     ("overlay", Joined, Cost::Output),
     ("range", Series, Cost::Output),
     ("regexp_count", Small, Cost::Pattern),
@@ -178,15 +180,18 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("regexp_like", Small, Cost::Pattern),
     ("regexp_match", Times(1), Cost::Pattern),
     ("regexp_replace", ReplacedByPattern, Cost::Pattern),
+    ("regexp_replace_from", ReplacedByPattern, Cost::Pattern),
     ("regexp_split_to_array", Cut, Cost::Pattern),
     ("regexp_substr", Times(1), Cost::Pattern),
     ("repeat", Repeated, Cost::Output),
     ("replace", Replaced, Cost::Output),
     ("rpad", Padded, Cost::Output),
     ("rtrim", Small, Cost::Letters),
+    ("show_trgm", Times(32), Cost::Output),
     ("strftime", Formatted(16), Cost::Output),
     ("string_split", Cut, Cost::Output),
     ("string_to_array", Cut, Cost::Output),
+    ("strip_accents", Times(3), Cost::Output),
     ("substring_of_pattern", Times(1), Cost::Pattern),
     ("to_char", Formatted(16), Cost::Output),
     ("translate", Times(4), Cost::Output),
@@ -466,8 +471,10 @@ impl Output {
                 let groups = arguments.get(2).and_then(|with| with.text(row)).map_or(0, groups_in);
                 let grouped = bytes(0).saturating_mul(groups);
                 let all_matches = arguments.get(3).and_then(|flags| flags.text(row));
-                let matches =
-                    if all_matches.is_some_and(|flags| flags.contains('g')) { bytes(0) + 1 } else { 1 };
+                // From some place on, all matches are asked for by the number 0.
+                let which = arguments.get(4).and_then(|which| which.number(row));
+                let is_of_all = all_matches.is_some_and(|flags| flags.contains('g')) || which == Some(0);
+                let matches = if is_of_all { bytes(0) + 1 } else { 1 };
                 bytes(0).saturating_add(grouped).saturating_add(matches.saturating_mul(bytes(2)))
             }
             Listed => {

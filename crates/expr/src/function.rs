@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 const SCALAR: [(&str, &[&str]); 9] = [
     ("octet_length", &["strlen"]),
-    ("make_array", &["list_value", "list_pack"]),
+    ("make_array", &["list_value", "list_pack", "array_value"]),
     ("starts_with", &["prefix"]),
     ("ends_with", &["suffix"]),
     ("signum", &["sign"]),

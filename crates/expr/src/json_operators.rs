@@ -1,7 +1,7 @@
 //! Operators of JSON as calls of functions, `||` of a list and NULL, and lists, structures and maps as they
 //! are written.
 
-use crate::builtin::choice::{position, substring};
+use crate::builtin::choice::{overlaid, position, substring};
 use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
 use crate::builtin::structure::field_at;
@@ -31,8 +31,8 @@ pub struct Operators;
 impl ExprPlanner for Operators {
     fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator::{
-            Arrow, HashArrow, HashLongArrow, HashMinus, LongArrow, Minus, Question, QuestionAnd,
-            QuestionPipe, StringConcat,
+            Arrow, AtAt, AtQuestion, HashArrow, HashLongArrow, HashMinus, LongArrow, Minus, Question,
+            QuestionAnd, QuestionPipe, StringConcat,
         };
         if raw.op == StringConcat
             && let Some(list) = beside_null(&raw, schema)
@@ -48,6 +48,8 @@ impl ExprPlanner for Operators {
             QuestionPipe => "json_has_any_key",
             QuestionAnd => "json_has_all_keys",
             HashMinus => "json_delete_path",
+            AtQuestion => "jsonb_path_exists",
+            AtAt => "jsonb_path_match",
             Minus if is_of_json(&raw.left, schema) => "json_delete",
             StringConcat if joins_json(&raw, schema) => "json_joined",
             _ => return Ok(PlannerResult::Original(raw)),
@@ -55,7 +57,13 @@ impl ExprPlanner for Operators {
         let Some(func) = function(name) else { return Ok(PlannerResult::Original(raw)) };
         // The column has the name that was written.
         let written = format!("{} {} {}", written(&raw.left), raw.op, written(&raw.right));
-        let call = Expr::ScalarFunction(ScalarFunction { func, args: vec![raw.left, raw.right] });
+        let is_of_path = matches!(raw.op, AtQuestion | AtAt);
+        let mut args = vec![raw.left, raw.right];
+        if is_of_path {
+            // There are no variables, and what is not as the path wants it is NULL.
+            args.extend([ScalarValue::from("{}"), ScalarValue::from(true)].map(|of| Expr::Literal(of, None)));
+        }
+        let call = Expr::ScalarFunction(ScalarFunction { func, args });
         Ok(PlannerResult::Planned(Expr::Alias(Alias::new(call, None::<&str>, written))))
     }
 
@@ -120,6 +128,14 @@ impl ExprPlanner for Operators {
     /// Plans `position(part IN text)`, of BLOBs, too.
     fn plan_position(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
         Ok(match position() {
+            Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
+            None => PlannerResult::Original(args),
+        })
+    }
+
+    /// Plans `overlay(text PLACING other FROM 2)`, of BLOBs, too.
+    fn plan_overlay(&self, args: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        Ok(match overlaid() {
             Some(func) => PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func, args })),
             None => PlannerResult::Original(args),
         })

@@ -76,3 +76,5 @@ pub mod work;
 pub mod wrapped;
 mod year_part;
 mod zone_name;
+
+pub use zone_name::{NamedZone, named_zones};

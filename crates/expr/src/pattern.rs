@@ -29,6 +29,35 @@ pub fn check_pattern(text: &str) -> Result<()> {
     }
 }
 
+/// PostgreSQL's replacements have `\1` to `\9` for groups, `\0` and `\&` for the whole match, and `\\` for a
+/// backslash. Groups of the library are `${1}`, a `$` by itself is `$$`, and a group that there is not is
+/// nothing.
+pub(crate) fn as_replacement(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(character) = characters.next() {
+        if character == '$' {
+            out.push('$');
+        }
+        if character != '\\' {
+            out.push(character);
+            continue;
+        }
+        match characters.next_if(|next| next.is_ascii_digit() || matches!(*next, '&' | '\\')) {
+            Some('&') => out.push_str("${0}"),
+            Some(digit) if digit.is_ascii_digit() => out.extend(['$', '{', digit, '}']),
+            _ => {
+                out.push('\\');
+                // DataFusion takes a backslash and digits for a group.
+                if characters.peek().is_some_and(char::is_ascii_digit) {
+                    out.push_str("${_}");
+                }
+            }
+        }
+    }
+    out
+}
+
 /// The states of a class of characters, or of one character of several bytes.
 pub(crate) const CLASS_STATES: u64 = 4;
 

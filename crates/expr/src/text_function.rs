@@ -1,7 +1,7 @@
 //! Functions that DataFusion has under the same names, with another meaning of some arguments.
 
 use crate::builtin::described;
-use crate::pattern::{ESCAPE, WHOLE_PATTERN, check_pattern};
+use crate::pattern::{ESCAPE, WHOLE_PATTERN, as_replacement, check_pattern};
 use crate::searching::searching;
 use crate::wrapped::{as_within, equal_by};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
@@ -106,7 +106,7 @@ fn is_made_text(expr: &mut Expr) -> bool {
 }
 
 /// Functions that give something for some arguments that are NULL.
-const STRICT: [&str; 3] = ["regexp_count", "regexp_instr", "regexp_like"];
+const STRICT: [&str; 2] = ["regexp_count", "regexp_like"];
 
 /// One of [`STRICT`]: NULL where an argument is.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -167,35 +167,6 @@ fn with_groups(texts: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(texts, &DataType::Utf8)?;
     let plain = plain.as_string::<i32>().iter().map(|text| text.map(as_replacement));
     Ok(cast(&plain.collect::<StringArray>(), texts.data_type())?)
-}
-
-/// PostgreSQL's replacements have `\1` to `\9` for groups, `\0` and `\&` for the whole match, and `\\` for a
-/// backslash. Groups of the library are `${1}`, a `$` by itself is `$$`, and a group that there is not is
-/// nothing.
-fn as_replacement(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        if character == '$' {
-            out.push('$');
-        }
-        if character != '\\' {
-            out.push(character);
-            continue;
-        }
-        match characters.next_if(|next| next.is_ascii_digit() || matches!(*next, '&' | '\\')) {
-            Some('&') => out.push_str("${0}"),
-            Some(digit) if digit.is_ascii_digit() => out.extend(['$', '{', digit, '}']),
-            _ => {
-                out.push('\\');
-                // DataFusion takes a backslash and digits for a group.
-                if characters.peek().is_some_and(char::is_ascii_digit) {
-                    out.push_str("${_}");
-                }
-            }
-        }
-    }
-    out
 }
 
 #[derive(Debug)]

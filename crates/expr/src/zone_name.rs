@@ -3,13 +3,39 @@
 
 use crate::time_read::offset_of;
 use arrow::array::timezone::Tz;
-use chrono::{NaiveDateTime, Offset, TimeZone};
-use chrono_tz::{OffsetName, TZ_VARIANTS};
+use chrono::{NaiveDateTime, Offset, TimeZone, Utc};
+use chrono_tz::{OffsetComponents, OffsetName, TZ_VARIANTS};
 use datafusion::error::Result;
 use hypostyle_error::external;
 use hypostyle_types::Error;
 use std::collections::HashMap;
 use std::sync::LazyLock;
+
+/// A zone of the table of zones, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedZone {
+    pub name: &'static str,
+    pub abbreviation: String,
+    /// The seconds that its clocks are ahead of UTC.
+    pub offset: i32,
+    /// They show the time of summer.
+    pub is_summer: bool,
+}
+
+/// Returns the zones that have names.
+pub fn named_zones() -> Vec<NamedZone> {
+    let now = Utc::now().naive_utc();
+    let named = TZ_VARIANTS.iter().map(|zone| {
+        let offset = zone.offset_from_utc_datetime(&now);
+        NamedZone {
+            name: zone.name(),
+            abbreviation: offset.abbreviation().unwrap_or_default().to_string(),
+            offset: offset.fix().local_minus_utc(),
+            is_summer: !offset.dst_offset().is_zero(),
+        }
+    });
+    named.collect()
+}
 
 /// Abbreviations, and how many minutes the clocks that they mean are ahead of UTC.
 const ABBREVIATIONS: [(&str, i32); 43] = [

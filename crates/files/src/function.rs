@@ -1,4 +1,5 @@
-//! `read_csv(…)`, `read_parquet(…)` and `read_json(…)` in FROM, and their named arguments.
+//! `read_csv(…)`, `read_parquet(…)`, `read_json(…)`, `read_text(…)` and the like in FROM, and their named
+//! arguments.
 //!
 //! DataFusion's planner hands positional arguments to a table function and refuses named ones, so
 //! [`NamedArguments`] turns `f(path, name => value)` into `f(path, 'name', value)` before it plans.
@@ -9,6 +10,7 @@ use crate::input::{Input, Pipes, Reading};
 use crate::known_files::KnownFiles;
 use crate::option::{OF_SEVERAL_FILES, Pair, ReadOptions, elements, take_flag, text_of};
 use crate::path::{FileFormat, expand, looks_like_path};
+use crate::whole_file::WholeFiles;
 use arrow::array::{RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
@@ -50,6 +52,9 @@ const SNIFF: &str = "sniff_csv";
 /// The function that gives the names of files.
 const GLOB: &str = "glob";
 
+/// The functions that give files as they are, and whether these are texts.
+const WHOLE: [(&str, bool); 2] = [("read_text", true), ("read_blob", false)];
+
 /// Makes the file functions known to a session.
 ///
 /// # Errors
@@ -60,6 +65,9 @@ pub fn register(context: &SessionContext) -> Result<()> {
     }
     context.register_udtf(SNIFF, Arc::new(SniffFunction));
     context.register_udtf(GLOB, Arc::new(GlobFunction));
+    for (name, are_texts) in WHOLE {
+        context.register_udtf(name, Arc::new(WholeFunction { name, are_texts }));
+    }
     let state = context.state_ref();
     state.write().config_mut().set_extension(Arc::new(Pipes::default()));
     state.write().config_mut().set_extension(Arc::new(KnownFiles::default()));
@@ -160,6 +168,32 @@ fn paths_and_options(
     Ok((paths, pairs.collect::<Option<_>>().ok_or_else(usage)?))
 }
 
+/// Returns the paths in the arguments of a function without options.
+fn paths_alone(name: &str, arguments: &[Expr], session: &dyn Session) -> Result<Vec<String>> {
+    let (paths, pairs) = paths_and_options(name, arguments, session)?;
+    match pairs.is_empty() {
+        true => Ok(paths),
+        false => Err(Error::invalid_input(format!("{name} takes a path or a list of paths, and no options"))),
+    }
+}
+
+#[derive(Debug)]
+struct WholeFunction {
+    name: &'static str,
+    are_texts: bool,
+}
+
+impl TableFunctionImpl for WholeFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        let files = paths_alone(self.name, args.exprs(), args.session()).and_then(|paths| expand(&paths));
+        let table = files.and_then(|files| WholeFiles::of(files, self.are_texts));
+        Ok(Arc::new(table.map_err(|error| DataFusionError::External(Box::new(error)))?))
+    }
+}
+
 #[derive(Debug)]
 struct SniffFunction;
 
@@ -187,12 +221,7 @@ struct GlobFunction;
 impl GlobFunction {
     /// Returns the files that there are.
     fn files(arguments: &[Expr], session: &dyn Session) -> Result<Vec<PathBuf>> {
-        let (paths, pairs) = paths_and_options(GLOB, arguments, session)?;
-        if !pairs.is_empty() {
-            return Err(Error::invalid_input(format!(
-                "{GLOB} takes a path or a list of paths, and no options"
-            )));
-        }
+        let paths = paths_alone(GLOB, arguments, session)?;
         let mut files = Vec::new();
         for path in paths {
             match expand(&[path]) {
@@ -278,6 +307,7 @@ impl RelationPlanner for NamedArguments {
                 .iter()
                 .map(|(known, _)| *known)
                 .chain([SNIFF, GLOB])
+                .chain(WHOLE.iter().map(|(known, _)| *known))
                 .find(|known| ident.value.eq_ignore_ascii_case(known))
         {
             *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(function));

@@ -49,6 +49,7 @@ mod tests;
 #[cfg(test)]
 mod text_tests;
 pub mod uuid_column;
+mod whole_file;
 #[cfg(test)]
 mod write_tests;
 

@@ -3,12 +3,13 @@
 
 use crate::call::call;
 use crate::macros::expanded;
+use crate::parse::parse_as_written;
 use crate::text_value::text_of;
 use crate::{build, lists, number_pattern};
 use sqlparser::ast::{
-    BinaryOperator, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentClause, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, OrderByExpr,
-    TableFactor, TimezoneInfo, Value,
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgOperator, FunctionArgumentClause, FunctionArguments, Ident, Interval, JsonNullClause,
+    ObjectName, ObjectNamePart, OrderByExpr, TableFactor, TimezoneInfo, Value,
 };
 
 /// Aggregates of the elements of a list that are functions of it (`expr::builtin::of_list`), called likewise.
@@ -51,8 +52,10 @@ const FUNCTIONS_LIKE_THEM: [(&str, usize); 9] = [
 
 /// Aggregates that give a JSON array or object, of values in an order or some of them, too: the
 /// numbers of their arguments, and the functions that make JSON of all values.
-const OF_JSON: [(&str, usize, &str); 6] = [
+const OF_JSON: [(&str, usize, &str); 8] = [
     ("json_agg", 1, "json_of_list"),
+    ("json_arrayagg", 1, "json_of_list"),
+    ("json_objectagg", 2, "json_of_pairs"),
     ("jsonb_agg", 1, "jsonb_of_list"),
     ("json_group_array", 1, "json_of_list"),
     ("json_object_agg", 2, "json_of_pairs"),
@@ -63,8 +66,11 @@ const OF_JSON: [(&str, usize, &str); 6] = [
 /// Returns what a call is written as, if it is such a one.
 pub fn rewritten(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
-    if let Some(found) = json_aggregate(&name.value, function).or_else(|| joined(&name.value, function)) {
-        return Some(found);
+    let found = json_aggregate(&name.value, function)
+        .or_else(|| object_of_pairs(&name.value, function))
+        .or_else(|| joined(&name.value, function));
+    if found.is_some() {
+        return found;
     }
     let is_plain = function.filter.is_none() && function.over.is_none() && function.within_group.is_empty();
     let FunctionArguments::List(list) = &function.args else { return None };
@@ -85,6 +91,18 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         ("date_part" | "datepart", [part, of]) if !is_written(part) => {
             Some(call("computed_part", vec![(*part).clone(), (*of).clone()]))
         }
+        // The last one says whether the result is as long as the shortest list.
+        ("list_zip" | "array_zip", [lists @ .., Expr::Value(is_short)])
+            if !lists.is_empty() && matches!(is_short.value, Value::Boolean(_)) =>
+        {
+            Some(zipped(lists, is_short.value == Value::Boolean(true)))
+        }
+        ("list_sem", [list]) => of_elements("sem", list, &[]),
+        // The form is a word.
+        ("normalize", [text, Expr::Identifier(form)]) if form.quote_style.is_none() => {
+            Some(call("normalize", vec![(*text).clone(), literal(&form.value)]))
+        }
+        ("pg_input_is_valid", [text, of]) => is_valid(text, text_of(of)?),
         ("to_number", [text, pattern]) => Some(number_pattern::read(text, pattern)),
         (
             "aggregate" | "list_aggr" | "list_aggregate" | "array_aggr" | "array_aggregate",
@@ -104,6 +122,29 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
         }
         _ => None,
     }
+}
+
+/// Returns lists of the elements at each place, as many as the longest list has, or the shortest.
+fn zipped(lists: &[&Expr], is_short: bool) -> Expr {
+    let lists: Vec<Expr> = lists.iter().map(|list| (*list).clone()).collect();
+    let zipped = call("arrays_zip", lists.clone());
+    if !is_short {
+        return zipped;
+    }
+    let lengths =
+        lists.into_iter().map(|list| build::coalesce(call("array_length", vec![list]), build::number(0)));
+    let length = call("least", lengths.collect());
+    call("array_slice", vec![zipped, build::number(1), length])
+}
+
+/// Returns whether a text can be read as a value of a type.
+fn is_valid(text: &Expr, of: &str) -> Option<Expr> {
+    let Expr::Cast { data_type, .. } = parse_as_written(&format!("CAST(NULL AS {of})")).ok()? else {
+        return None;
+    };
+    let (kind, expr) = (CastKind::TryCast, Box::new(text.clone()));
+    let read = Expr::Cast { kind, expr, data_type, array: false, format: None };
+    Some(build::case(build::is_known(text.clone()), build::is_known(read)))
 }
 
 /// Returns `timezone(zone, time_bucket(width, timezone(zone, of)))`.
@@ -155,29 +196,99 @@ fn joined(name: &str, function: &Function) -> Option<Expr> {
     Some(Expr::Function(aggregate))
 }
 
+/// Returns a name and a value that are written as `name VALUE value` or `name : value`.
+fn pair(argument: &FunctionArg) -> Option<(Expr, Expr)> {
+    use FunctionArgOperator::{Colon, Value};
+    match argument {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), operator: Colon | Value } => {
+            // A dialect takes what is in quotes for a name, too.
+            let name = match name.quote_style {
+                Some('\'') => literal(&name.value),
+                _ => Expr::Identifier(name.clone()),
+            };
+            Some((name, value.clone()))
+        }
+        FunctionArg::ExprNamed { name, arg: FunctionArgExpr::Expr(value), operator: Colon | Value } => {
+            Some((name.clone(), value.clone()))
+        }
+        _ => None,
+    }
+}
+
+/// Returns what clauses of SQL/JSON say: whether NULL is left out, and the type of the result.
+fn of_clauses(clauses: &[FunctionArgumentClause]) -> (Option<bool>, Option<DataType>) {
+    let is_absent = clauses.iter().find_map(|clause| match clause {
+        FunctionArgumentClause::JsonNullClause(clause) => Some(*clause == JsonNullClause::AbsentOnNull),
+        _ => None,
+    });
+    let returning = clauses.iter().find_map(|clause| match clause {
+        FunctionArgumentClause::JsonReturningClause(clause) => Some(clause.data_type.clone()),
+        _ => None,
+    });
+    (is_absent, returning)
+}
+
+fn is_of_json(clause: &FunctionArgumentClause) -> bool {
+    matches!(
+        clause,
+        FunctionArgumentClause::JsonNullClause(_) | FunctionArgumentClause::JsonReturningClause(_)
+    )
+}
+
+fn returned(expr: Expr, returning: Option<DataType>) -> Expr {
+    match returning {
+        Some(data_type) => build::cast(expr, data_type),
+        None => expr,
+    }
+}
+
+/// Returns `json_object('a' VALUE 1, 'b': 2)`; a member that is NULL stays, as it does where nothing is said.
+fn object_of_pairs(name: &str, function: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let (is_absent, returning) = of_clauses(&list.clauses);
+    let is_it = name.eq_ignore_ascii_case("json_object") && list.clauses.iter().all(is_of_json);
+    if !is_it || list.args.is_empty() || is_absent == Some(true) {
+        return None;
+    }
+    let pairs: Vec<(Expr, Expr)> = list.args.iter().map(pair).collect::<Option<_>>()?;
+    let arguments = pairs.into_iter().flat_map(|(name, value)| [name, value]).collect();
+    Some(returned(call("json_build_object", arguments), returning))
+}
+
 /// Returns an aggregate that gives JSON as a function of a list: of values that are JSON, so that
 /// each stays what it is.
 fn json_aggregate(name: &str, function: &Function) -> Option<Expr> {
     let (_, arguments, made) = OF_JSON.iter().find(|(known, ..)| name.eq_ignore_ascii_case(known))?;
     let FunctionArguments::List(list) = &function.args else { return None };
-    let given: Vec<&Expr> = list.args.iter().map(plain).collect::<Option<_>>()?;
+    let given: Vec<Expr> = match list.args.as_slice() {
+        [one] if let Some((name, value)) = pair(one) => vec![name, value],
+        args => args.iter().map(|argument| plain(argument).cloned()).collect::<Option<_>>()?,
+    };
+    let (is_absent, returning) = of_clauses(&list.clauses);
+    let is_absent = is_absent.unwrap_or(name.eq_ignore_ascii_case("json_arrayagg"));
     let json = |value: &Expr| call("to_json", vec![value.clone()]);
     let (value, made) = match given.as_slice() {
         // Distinct values are so in their own type.
-        [value] if *arguments == 1 && list.duplicate_treatment.is_some() => ((*value).clone(), "to_json"),
+        [value] if *arguments == 1 && list.duplicate_treatment.is_some() => (value.clone(), "to_json"),
         [value] if *arguments == 1 => (json(value), *made),
         [name, value] if *arguments == 2 => {
-            let parts = vec![literal("k"), (*name).clone(), literal("v"), json(value)];
+            let parts = vec![literal("k"), name.clone(), literal("v"), json(value)];
             (call("named_struct", parts), *made)
         }
         _ => return None,
     };
     let mut aggregate = function.clone();
     aggregate.name = ObjectName::from(vec![Ident::new("array_agg")]);
+    if is_absent && let Some(value) = given.last() {
+        let conditions = aggregate.filter.take().map(Expr::Nested);
+        let conditions = conditions.into_iter().chain([build::is_known(value.clone())]);
+        aggregate.filter = build::all_of(conditions).map(Box::new);
+    }
     if let FunctionArguments::List(list) = &mut aggregate.args {
         list.args = vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(value))];
+        list.clauses.retain(|clause| !is_of_json(clause));
     }
-    Some(call(made, vec![Expr::Function(aggregate)]))
+    Some(returned(call(made, vec![Expr::Function(aggregate)]), returning))
 }
 
 /// Leaves numbers out of the order within an aggregate, where they are values and order nothing;

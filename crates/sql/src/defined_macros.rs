@@ -10,7 +10,8 @@ use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, MacroArg,
-    MacroDefinition, ObjectNamePart, OneOrManyWithParens, Query, Select, SelectItem, Visitor, VisitorMut,
+    MacroDefinition, ObjectNamePart, OneOrManyWithParens, Query, Select, SelectItem, Value, Visitor,
+    VisitorMut,
 };
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -247,6 +248,26 @@ impl Visitor for Names<'_> {
     }
 }
 
+/// The function that gives the value of a variable of the session.
+const VARIABLE: &str = "getvariable";
+
+/// Returns the name by which a variable is one of the macros: no call has it.
+pub fn name_of_variable(name: &str) -> String {
+    format!("{VARIABLE} {}", name.to_lowercase())
+}
+
+/// Returns the name of the variable that a call asks for.
+fn variable_in(name: &str, function: &Function) -> Option<String> {
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))] = list.args.as_slice() else {
+        return None;
+    };
+    match &value.value {
+        Value::SingleQuotedString(text) if name == VARIABLE => Some(name_of_variable(text)),
+        _ => None,
+    }
+}
+
 /// Writes what the calls of macros stand for, and says whether there are some.
 ///
 /// # Errors
@@ -276,7 +297,11 @@ impl Calls<'_> {
     fn of(&self, function: &Function) -> Option<(String, &Macro)> {
         let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
         let name = fold(name);
-        self.macros.get(&name).map(|found| (name, found))
+        let known = match variable_in(&name, function) {
+            Some(variable) => self.macros.get(&variable),
+            None => self.macros.get(&name),
+        };
+        known.map(|found| (name, found))
     }
 }
 

@@ -10,9 +10,10 @@ use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, Join,
-    JoinConstraint, JoinOperator, LimitClause, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod,
-    TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
+    JoinConstraint, JoinOperator, LimitClause, NormalizationForm, ObjectName, ObjectNamePart, Query, Select,
+    SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind,
+    TableSampleMethod, TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -137,6 +138,12 @@ impl VisitorMut for Forms {
                 *expr = call(function, vec![taken(of)]);
                 ControlFlow::Continue(())
             }
+            Expr::IsNormalized { expr: of, form, negated } => {
+                let form = form.take().unwrap_or(NormalizationForm::NFC);
+                let is_normal = call("is_normalized", vec![taken(of), build::text(&form.to_string())]);
+                *expr = if *negated { build::not(is_normal) } else { is_normal };
+                ControlFlow::Continue(())
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGStartsWith, right } => {
                 *expr = call("starts_with", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
@@ -218,7 +225,17 @@ fn has_names(array: &Array) -> bool {
 }
 
 /// Functions that give something else each time.
-const VOLATILE: [&str; 5] = ["random", "uuid", "gen_random_uuid", "uuidv4", "uuidv7"];
+const VOLATILE: [&str; 9] = [
+    "array_sample",
+    "array_shuffle",
+    "gen_random_uuid",
+    "random",
+    "random_between",
+    "random_normal",
+    "uuid",
+    "uuidv4",
+    "uuidv7",
+];
 
 fn is_call_of(expr: &Expr, name: &str) -> bool {
     let Expr::Function(function) = expr else { return false };
@@ -346,6 +363,7 @@ fn is_rewritten(expr: &Expr) -> bool {
     matches!(
         expr,
         Expr::AtTimeZone { .. }
+            | Expr::IsNormalized { .. }
             | Expr::AnyOp { .. }
             | Expr::IsTrue(_)
             | Expr::IsNotTrue(_)

@@ -74,17 +74,22 @@ const BEGINNINGS: [&str; 13] = [
 
 /// Functions and operators that are computed from copies of their operands, and how often these double:
 /// a function that stands for another one and a CASE around copies doubles more than once.
-pub const DOUBLING_FUNCTIONS: [(&str, usize); 13] = [
+pub const DOUBLING_FUNCTIONS: [(&str, usize); 18] = [
     ("COALESCE", 1),
     ("NVL", 1),
     ("NVL2", 1),
     ("IFNULL", 1),
     ("ARRAY_SORT", 1),
+    ("ARRAY_ZIP", 1),
+    ("DATE_ADD", 1),
+    ("DATE_SUBTRACT", 1),
     ("DATE_TRUNC", 1),
     ("EVEN", 1),
     ("FMOD", 1),
     ("LIST_SORT", 1),
+    ("LIST_ZIP", 1),
     ("ORD", 2),
+    ("PG_INPUT_IS_VALID", 1),
     ("REGEXP_EXTRACT", 3),
     ("UNICODE", 2),
     ("YEARWEEK", 1),

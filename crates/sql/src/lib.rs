@@ -15,6 +15,7 @@ pub mod build;
 pub mod call;
 pub mod calls;
 pub mod cast_operand;
+mod catalog_functions;
 pub mod chains;
 pub mod clauses;
 pub mod cluster;

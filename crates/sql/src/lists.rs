@@ -1,10 +1,10 @@
 //! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection
 //! derived table).
 
-use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
 use crate::walk::{expressions, expressions_mut};
+use crate::{build, catalog_functions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     AccessExpr, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, Subscript, TableAlias,
@@ -25,6 +25,10 @@ const OF_JSON: [(&str, &[&str], &[&str]); 10] = [
     ("json_each_text", &["json_names", "json_values_text"], &["key", "value"]),
     ("jsonb_each_text", &["json_names", "json_values_text"], &["key", "value"]),
 ];
+
+/// Functions that give rows of one column in FROM, which has their name, and the lists of these.
+const OF_PATHS: [(&str, &str); 2] =
+    [("jsonb_path_query", "jsonb_path_list"), ("jsonb_path_query_tz", "jsonb_path_list")];
 
 /// Functions that give rows whose columns are named in FROM, and those that give a column's list.
 const OF_RECORDS: [(&str, &str); 4] = [
@@ -83,6 +87,22 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
             {
                 let arguments = (&*function, arguments);
                 *factor = of_json(lists, columns, arguments, alias.take(), *with_ordinality);
+                return rewrite(factor);
+            }
+            if let Some(query) = catalog_functions::query(&function, &arguments).filter(|_| !*with_ordinality)
+            {
+                let name = Ident::new(function.trim_start_matches("pg_catalog."));
+                let alias = alias.take().unwrap_or_else(|| build::called(name, Vec::new()));
+                *factor = TableFactor::Derived {
+                    lateral: false,
+                    subquery: Box::new(query),
+                    alias: Some(alias),
+                    sample: None,
+                };
+                return Ok(());
+            }
+            if let Some((_, list)) = OF_PATHS.iter().find(|(known, _)| *known == function) {
+                *factor = of_json(&[*list], &[], (&*function, arguments), alias.take(), *with_ordinality);
                 return rewrite(factor);
             }
             if let Some((_, column)) = OF_RECORDS.iter().find(|(known, _)| *known == function)

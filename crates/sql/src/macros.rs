@@ -43,6 +43,8 @@ const WEIGHTED: &str = "sum(CAST($1 AS DOUBLE) * CAST($2 AS DOUBLE)) \
 pub const MACROS: &[(&str, usize, &str)] = &[
     ("mod", 2, "$1 % $2"),
     ("xor", 2, "$1 # $2"),
+    ("random", 2, "random_between($1, $2)"),
+    ("constant_or_null", 2, "CASE WHEN $2 IS NOT NULL THEN $1 END"),
     ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
     ("assert_true", 1, "CASE WHEN $1 THEN CAST(NULL AS BOOLEAN) ELSE error('Assertion failed') END"),
@@ -54,6 +56,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("fmod", 2, "CAST($1 AS DOUBLE) - CAST($2 AS DOUBLE) * floor(CAST($1 AS DOUBLE) / CAST($2 AS DOUBLE))"),
     ("greatest_common_divisor", 2, "gcd($1, $2)"),
     ("least_common_multiple", 2, "lcm($1, $2)"),
+    ("width_bucket", 2, "place_among($1, $2)"),
     // Names of types, called as functions.
     ("bool", 1, "CAST($1 AS BOOLEAN)"),
     ("date", 1, "CAST($1 AS DATE)"),
@@ -94,6 +97,11 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("make_date", 1, "DATE '1970-01-01' + CAST($1 AS INTEGER)"),
     ("make_timestamp_ms", 1, "epoch_ms(CAST($1 AS BIGINT))"),
     ("pg_sleep_for", 1, "pg_sleep(date_part('epoch', CAST($1 AS INTERVAL)))"),
+    (
+        "pg_sleep_until",
+        1,
+        "pg_sleep(greatest(CAST(0 AS DOUBLE), date_part('epoch', CAST($1 AS TIMESTAMPTZ) - clock_timestamp())))",
+    ),
     ("sleep_ms", 1, "pg_sleep(CAST($1 AS DOUBLE) / 1000)"),
     ("make_timestamp", 6, "CAST(make_date($1, $2, $3) AS TIMESTAMP) + time_within_day($4, $5, $6)"),
     (
@@ -129,8 +137,12 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("current_localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
     ("current_localtime", 0, "CAST(now() AS TIME)"),
     ("get_current_time", 0, "CAST(now() AS TIME)"),
+    ("ago", 1, "now() - CAST($1 AS INTERVAL)"),
     ("date_add", 2, "$1 + $2"),
     ("date_subtract", 2, "$1 - $2"),
+    ("date_add", 3, "timezone($3, timezone($3, CAST($1 AS TIMESTAMPTZ)) + CAST($2 AS INTERVAL))"),
+    ("date_subtract", 3, "timezone($3, timezone($3, CAST($1 AS TIMESTAMPTZ)) - CAST($2 AS INTERVAL))"),
+    ("timeofday", 0, "to_char(clock_timestamp(), 'Dy Mon DD HH24:MI:SS.US YYYY TZ')"),
     ("century", 1, "date_part('century', $1)"),
     ("decade", 1, "date_part('decade', $1)"),
     ("millennium", 1, "date_part('millennium', $1)"),
@@ -192,6 +204,9 @@ pub const MACROS: &[(&str, usize, &str)] = &[
         2,
         "array_slice(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), 1, number_of_values($2))",
     ),
+    ("histogram", 2, "histogram_of_bins(array_agg($1), $2)"),
+    ("histogram_exact", 2, "histogram_of_values(array_agg($1), $2)"),
+    ("approx_top_k", 2, "most_frequent(array_agg($1), $2)"),
     ("sem", 1, "stddev_pop($1) / sqrt(CAST(count($1) AS DOUBLE))"),
     ("weighted_avg", 2, WEIGHTED),
     ("wavg", 2, WEIGHTED),
@@ -261,6 +276,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("unicode", 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
     ("ord", 1, "CASE WHEN $1 = '' THEN -1 ELSE ascii($1) END"),
     ("editdist3", 2, "levenshtein($1, $2)"),
+    ("casefold", 1, "lower($1)"),
     ("lcase", 1, "lower($1)"),
     ("ucase", 1, "upper($1)"),
     ("uuid_extract_version", 1, "version_of_uuid(CAST(CAST($1 AS UUID) AS TEXT))"),
@@ -276,6 +292,12 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("jsonb_array_elements_text", 1, "unnest(json_elements_text($1))"),
     ("json_object_keys", 1, "unnest(json_keys_of_object($1))"),
     ("jsonb_object_keys", 1, "unnest(json_keys_of_object($1))"),
+    ("jsonb_path_query", 2, "unnest(jsonb_path_list($1, $2))"),
+    ("jsonb_path_query", 3, "unnest(jsonb_path_list($1, $2, $3))"),
+    ("jsonb_path_query", 4, "unnest(jsonb_path_list($1, $2, $3, $4))"),
+    ("jsonb_path_query_tz", 2, "unnest(jsonb_path_list($1, $2))"),
+    ("jsonb_path_query_tz", 3, "unnest(jsonb_path_list($1, $2, $3))"),
+    ("jsonb_path_query_tz", 4, "unnest(jsonb_path_list($1, $2, $3, $4))"),
 ];
 
 /// The aggregates in them, which have the FILTER and the OVER of the call.
@@ -379,6 +401,8 @@ pub fn expanded(function: &Function) -> Option<Expr> {
 /// Returns what a call stands for because of how its arguments are written.
 fn by_arguments(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     with_digits(name, arguments)
+        .or_else(|| in_order(name, arguments))
+        .or_else(|| with_escape(name, arguments))
         .or_else(|| named_groups(name, arguments))
         .or_else(|| without_group(name, arguments))
 }
@@ -419,6 +443,46 @@ fn with_digits(name: &str, arguments: &[&Expr]) -> Option<Expr> {
     let Value::Number(digits, _) = &value.value else { return None };
     let digits = digits.parse::<u64>().ok().filter(|digits| *digits <= 6)?;
     Some(build::cast(call("now", Vec::new()), DataType::Timestamp(Some(digits), zone)))
+}
+
+/// Returns what `like_escape(text, pattern, '$')` and its like stand for.
+fn with_escape(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let (negated, is_insensitive) = match name {
+        "like_escape" => (false, false),
+        "ilike_escape" => (false, true),
+        "not_like_escape" => (true, false),
+        "not_ilike_escape" => (true, true),
+        _ => return None,
+    };
+    let [text, pattern, Expr::Value(escape)] = arguments else { return None };
+    let nested = |of: &Expr| Box::new(Expr::Nested(Box::new(of.clone())));
+    let (expr, pattern, escape_char, any) = (nested(text), nested(pattern), Some(escape.clone()), false);
+    let like = match is_insensitive {
+        true => Expr::ILike { negated, any, expr, pattern, escape_char },
+        false => Expr::Like { negated, any, expr, pattern, escape_char },
+    };
+    Some(Expr::Nested(Box::new(like)))
+}
+
+/// Returns what `array_sort(list, true)` stands for, which says whether the order is descending, and whether
+/// NULLs are first.
+fn in_order(name: &str, arguments: &[&Expr]) -> Option<Expr> {
+    let truth = |expr: &Expr| match expr {
+        Expr::Value(value) => match value.value {
+            Value::Boolean(truth) => Some(truth),
+            _ => None,
+        },
+        _ => None,
+    };
+    let [list, is_descending, nulls @ ..] = arguments else { return None };
+    if name != "array_sort" || nulls.len() > 1 {
+        return None;
+    }
+    let is_descending = truth(is_descending)?;
+    let are_nulls_first = nulls.first().map_or(Some(is_descending), |nulls| truth(nulls))?;
+    let order = if is_descending { "DESC" } else { "ASC" };
+    let nulls = if are_nulls_first { "NULLS FIRST" } else { "NULLS LAST" };
+    Some(call("array_sort", vec![(*list).clone(), build::text(order), build::text(nulls)]))
 }
 
 /// Returns `regexp_extract(text, pattern, ['a', 'b'])` as a function of a structure whose fields have these

@@ -3,7 +3,7 @@
 //! Their arguments are texts, whatever their types: they are names and numbers, and few.
 
 use crate::pg_catalog::definition::{constraint, index, qualified, quote};
-use crate::pg_catalog::objects::{Objects, Relation, What, attribute_number};
+use crate::pg_catalog::objects::{OWNER_OID, Objects, Relation, What, attribute_number};
 use crate::pg_catalog::rights::{Kind, Question};
 use crate::pg_catalog::settings::{Settings, version};
 use crate::pg_catalog::tables::{number_of_function, serial_sequence};
@@ -522,6 +522,16 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
         let name = call.text(0);
         name.map_or(Ok(Number(None)), |name| Ok(Number(find_procedure(call, name)?)))
     }),
+    ("to_regprocedure", 'n', |call| {
+        let name = call.text(0);
+        name.map_or(Ok(Number(None)), |name| Ok(Number(find_procedure(call, name)?)))
+    }),
+    // The session's user is the only one that the catalog knows.
+    ("to_regrole", 'n', |call| {
+        let is_own = call.text(0).is_some_and(|name| name.trim_matches('"') == call.known.settings.user());
+        Ok(Number(is_own.then_some(OWNER_OID)))
+    }),
+    ("pg_basetype", 'n', type_in),
     ("to_regnamespace", 'n', |call| Ok(schema_in(call).unwrap_or(Number(None)))),
     ("known_schema", 't', known_schema),
     ("pg_my_temp_schema", 'n', own_temporary_schema),
@@ -549,6 +559,12 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_current_xact_id_if_assigned", 'n', no_number),
     ("txid_current_if_assigned", 'n', no_number),
     ("pg_trigger_depth", 'n', zero),
+    // No transaction is told by a number.
+    ("pg_current_snapshot", 't', |_| text("1:1:")),
+    ("txid_current_snapshot", 't', |_| text("1:1:")),
+    ("pg_xact_status", 't', no_text),
+    ("pg_last_xact_replay_timestamp", 't', no_text),
+    ("mxid_age", 'n', zero),
     ("pg_jit_available", 'b', no),
     ("pg_current_logfile", 't', no_text),
     ("pg_column_compression", 't', no_text),

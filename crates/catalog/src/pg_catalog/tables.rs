@@ -12,6 +12,7 @@ use crate::pg_catalog::standard::standard_relations;
 use crate::pg_catalog::type_rows::{NO_FUNCTION, procedures, type_rows};
 use crate::scope::Scope;
 use datafusion::sql::sqlparser::ast::Expr;
+use hypostyle_expr::named_zones;
 use hypostyle_pgtypes::types::{Shown, TEXT, by_name, shown};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::parse::parse_as_written;
@@ -59,7 +60,7 @@ pub(super) fn rows(name: &str, source: &Source<'_>) -> Result<Vec<Row>> {
 
 type Fill = fn(&Source<'_>) -> Result<Vec<Row>>;
 
-const FILLED: [(&str, Fill); 27] = [
+const FILLED: [(&str, Fill); 28] = [
     ("pg_am", |_| {
         Ok(vec![
             row! { oid: HEAP, amname: "heap", amtype: "t" },
@@ -95,6 +96,7 @@ const FILLED: [(&str, Fill); 27] = [
     ("pg_tablespace", |_| {
         Ok(vec![row! { oid: DEFAULT_TABLESPACE, spcname: "pg_default", spcowner: OWNER_OID }])
     }),
+    ("pg_timezone_names", |_| Ok(time_zones())),
     // All are of the system.
     ("pg_type", |_| Ok(Vec::new())),
     ("pg_user", |source| {
@@ -458,6 +460,18 @@ fn roles(source: &Source<'_>) -> Vec<Row> {
         oid: OWNER_OID, rolname: source.settings.user(), rolsuper: is_super, rolinherit: true, rolcreaterole: is_super,
         rolcreatedb: is_super, rolcanlogin: true, rolreplication: false, rolconnlimit: -1_i64, rolbypassrls: is_super,
     }]
+}
+
+fn time_zones() -> Vec<Row> {
+    let each = named_zones().into_iter().map(|zone| {
+        let (sign, seconds) = (if zone.offset < 0 { "-" } else { "" }, zone.offset.unsigned_abs());
+        let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+        row! {
+            name: zone.name, abbrev: zone.abbreviation, utc_offset: format!("{sign}{hours:02}:{minutes:02}:{seconds:02}"),
+            is_dst: zone.is_summer,
+        }
+    });
+    each.collect()
 }
 
 fn collations() -> Vec<Row> {

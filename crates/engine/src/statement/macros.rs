@@ -2,14 +2,26 @@
 //! with a macro, as a view, keeps the expression that it stands for.
 
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session, may_lock};
+use crate::session::{Outcome, Parameters, Session, may_lock};
+use crate::statement::dialect::{as_statement, cast};
+use crate::statement::planned_parameters::literal;
 use crate::statement::refusal::missing;
-use datafusion::sql::sqlparser::ast::{DropFunction, MacroArg, MacroDefinition, ObjectName, ObjectNamePart};
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{
+    DropFunction, Ident, MacroArg, MacroDefinition, ObjectName, ObjectNamePart, Query,
+};
+use hypostyle_error::from_datafusion;
+use hypostyle_error::type_name::type_name;
 use hypostyle_sql::Statement as SqlStatement;
-use hypostyle_sql::defined_macros::{Macro, PARTS_MAX};
+use hypostyle_sql::build;
+use hypostyle_sql::defined_macros::{Macro, PARTS_MAX, name_of_variable};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::kind::has_in_name;
 use hypostyle_sql::macros::MACROS;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+
+/// The function that gives the text of its statement.
+const CURRENT_QUERY: &str = "current_query";
 
 /// Macros of a session.
 const MACROS_MAX: usize = 200;
@@ -72,6 +84,47 @@ impl Session {
         Ok(DONE)
     }
 
+    /// Runs SET VARIABLE: the value is computed now, and stands where it is asked for.
+    pub(super) fn set_variable(&self, name: &str, query: Query) -> Result<Outcome> {
+        let outcome = self.query(as_statement(query), &Parameters::None)?;
+        let (schema, batches) = self.collect_rows(outcome)?;
+        let row = batches.iter().find(|batch| batch.num_rows() > 0);
+        let (Some(field), Some(row)) = (schema.fields().first(), row) else {
+            return Err(Error::internal("the value of a variable is one row"));
+        };
+        let value = ScalarValue::try_from_array(row.column(0), 0).map_err(from_datafusion)?;
+        let written = literal(&value).ok_or_else(|| {
+            Error::unsupported(format!(
+                "a variable of type {} is not supported",
+                type_name(field.data_type())
+            ))
+        })?;
+        let written = match LogicalType::from_arrow(field) {
+            Ok(of) if !field.data_type().is_null() => cast(written, &of)?,
+            _ => written,
+        };
+        let argument = MacroArg { name: Ident::new("name"), default_expr: None };
+        let new = Macro::new(vec![argument], MacroDefinition::Expr(written))?;
+        let name = name_of_variable(name);
+        let mut macros = self.macros.lock();
+        if macros.len() >= MACROS_MAX && !macros.contains_key(&name) {
+            return Err(Error::unsupported(format!(
+                "a session has {MACROS_MAX} macros and variables at most; RESET VARIABLE takes one away"
+            )));
+        }
+        macros.insert(name, new);
+        // What was read before may have asked for it.
+        *self.remembered.lock() = Default::default();
+        Ok(DONE)
+    }
+
+    /// Runs RESET VARIABLE.
+    pub(super) fn reset_variable(&self, name: &str) -> Result<Outcome> {
+        self.macros.lock().remove(&name_of_variable(name));
+        *self.remembered.lock() = Default::default();
+        Ok(DONE)
+    }
+
     fn has_function(&self, name: &str) -> bool {
         let state = self.context.state_ref();
         let state = state.read();
@@ -119,9 +172,18 @@ impl Session {
         Ok(DONE)
     }
 
-    /// Writes what the calls of macros in a statement stand for, and says whether there are some.
-    pub(super) fn expand_macros(&self, statement: &mut SqlStatement) -> Result<bool> {
+    /// Writes what the calls of macros in a statement stand for, and says whether there are some. The text of
+    /// the statement is one of them.
+    pub(super) fn expand_macros(&self, sql: &str, statement: &mut SqlStatement) -> Result<bool> {
         let macros = self.macros.lock();
+        if has_in_name(sql, CURRENT_QUERY) {
+            let mut all = macros.clone();
+            // A text that is too long for a macro is none: another name may have this one in it.
+            if let Ok(text) = Macro::new(Vec::new(), MacroDefinition::Expr(build::text(sql.trim()))) {
+                all.entry(CURRENT_QUERY.to_string()).or_insert(text);
+            }
+            return statement.expand(&all);
+        }
         if macros.is_empty() { Ok(false) } else { statement.expand(&macros) }
     }
 

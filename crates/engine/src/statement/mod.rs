@@ -227,7 +227,7 @@ impl Session {
 
     /// Returns what a statement that is read means now, and says what [`Self::read`] does.
     pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
-        let is_expanded = self.expand_macros(&mut statement)?;
+        let is_expanded = self.expand_macros(sql, &mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
@@ -314,9 +314,11 @@ impl Session {
             SqlStatement::Pragma(pragma) => self.pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
             SqlStatement::RefreshMaterialized(refresh) => self.refresh_materialized(refresh),
+            SqlStatement::ResetVariable { name } => self.reset_variable(&name),
             SqlStatement::Refused(why) => Err(Error::unsupported(why)),
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
             SqlStatement::SetSchema { name } => self.set_search_path(&name),
+            SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
             SqlStatement::ShowDatabases => self.show_databases(),
             SqlStatement::ShowIndexes => self.show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),

@@ -22,7 +22,7 @@ const LOCKED: &str = "locked row";
 
 /// Parts of the names of functions that do something, or give something else, each time, besides those of
 /// locks.
-const EFFECTS: [&str; 4] = ["nextval", "random", "setval", "sleep"];
+const EFFECTS: [&str; 6] = ["array_sample", "array_shuffle", "nextval", "random", "setval", "sleep"];
 
 /// The place of a relation: that of the item of FROM, and within it 0 for the first, or that of a join.
 type Place = (usize, usize);

@@ -125,6 +125,14 @@ fn check_bounds(name: &str, value: &str) -> Result<()> {
     }
 }
 
+/// Returns the call in `PRAGMA table_info('t')`, which is also a function in FROM.
+fn table_of_info(name: &str) -> Option<&str> {
+    let (called, arguments) = name.split_once('(')?;
+    let text = arguments.strip_suffix(')')?.trim().strip_prefix('\'')?.strip_suffix('\'')?;
+    let is_one_text = !text.replace("''", "").contains('\'');
+    (called.trim().eq_ignore_ascii_case("table_info") && is_one_text).then_some(name)
+}
+
 /// Reads a setting that is on or off.
 fn is_on(name: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
@@ -280,7 +288,10 @@ impl Session {
     pub(super) fn pragma(&self, Pragma { name, value }: Pragma) -> Result<Outcome> {
         match value {
             Some(value) => self.set_own(&name.to_ascii_lowercase(), &value).map_err(wrong_value),
-            None => self.show(name),
+            None => match table_of_info(&name) {
+                Some(call) => self.query(parse(&format!("SELECT * FROM pragma_{call}"))?, &Parameters::None),
+                None => self.show(name),
+            },
         }
     }
 

@@ -94,6 +94,32 @@ pub(super) const FUNCTIONS: &[Described] = &[
             Ok(Arc::new(reversed.collect::<LargeBinaryArray>()))
         },
     ),
+    Described::new(
+        &["trimmed_blob"],
+        &[Kind::Any, Kind::Any],
+        |types| of_bytes(types, "btrim").map(|()| DataType::LargeBinary),
+        |args, _| trimmed(args, true, true),
+    ),
+    Described::new(
+        &["left_trimmed_blob"],
+        &[Kind::Any, Kind::Any],
+        |types| of_bytes(types, "ltrim").map(|()| DataType::LargeBinary),
+        |args, _| trimmed(args, true, false),
+    ),
+    Described::new(
+        &["right_trimmed_blob"],
+        &[Kind::Any, Kind::Any],
+        |types| of_bytes(types, "rtrim").map(|()| DataType::LargeBinary),
+        |args, _| trimmed(args, false, true),
+    ),
+    // The bytes, those that are put over them, where, and over how many.
+    Described::new(
+        &["overlaid_blob"],
+        &[Kind::Any, Kind::Any, Kind::Integer, Kind::Integer],
+        |types| of_bytes(types, "overlay").map(|()| DataType::LargeBinary),
+        overlaid,
+    )
+    .optional(1),
     // Bytes and bits are counted from 0. The first bit of a byte is its least one.
     Described::new(
         &["get_byte"],
@@ -218,6 +244,45 @@ fn parts_of_blobs(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         Ok(Some(&bytes[from as usize..to as usize]))
     };
     Ok(Arc::new((0..rows).map(part).collect::<Result<LargeBinaryArray>>()?))
+}
+
+/// Bytes without those of a set at their start, and at their end.
+fn trimmed(args: &[ArrayRef], at_start: bool, at_end: bool) -> Result<ArrayRef> {
+    let (all, sets) = (blobs(&args[0])?, blobs(&args[1])?);
+    let parts = all.iter().zip(&sets).map(|(bytes, set)| {
+        let (mut part, set) = (bytes?, set?);
+        while let Some((_, rest)) = part.split_first().filter(|(first, _)| at_start && set.contains(first)) {
+            part = rest;
+        }
+        while let Some((_, rest)) = part.split_last().filter(|(last, _)| at_end && set.contains(last)) {
+            part = rest;
+        }
+        Some(part)
+    });
+    Ok(Arc::new(parts.collect::<LargeBinaryArray>()))
+}
+
+/// Bytes with others over some of them.
+fn overlaid(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (all, new) = (blobs(&args[0])?, blobs(&args[1])?);
+    let starts = args[2].as_primitive::<Int64Type>();
+    let counts = args.get(3).map(|counts| counts.as_primitive::<Int64Type>());
+    let with = |row: usize| {
+        let is_null = all.is_null(row) || new.is_null(row) || starts.is_null(row);
+        if is_null || counts.is_some_and(|counts| counts.is_null(row)) {
+            return Ok(None);
+        }
+        let (bytes, new, start) = (all.value(row), new.value(row), starts.value(row));
+        if start < 1 {
+            return Err(wrong("22011", "negative substring length not allowed"));
+        }
+        let count = counts.map_or(new.len() as i64, |counts| counts.value(row));
+        let length = bytes.len() as i64;
+        let before = (start - 1).min(length) as usize;
+        let behind = (start.saturating_add(count).max(1) - 1).min(length) as usize;
+        Ok(Some([&bytes[..before], new, &bytes[behind..]].concat()))
+    };
+    Ok(Arc::new((0..rows).map(with).collect::<Result<LargeBinaryArray>>()?))
 }
 
 /// Returns the place among the bytes, or their eighths, that a number names.

@@ -2,11 +2,13 @@
 //! BLOB, `to_date` by a pattern.
 
 use crate::builtin::described;
+use crate::builtin::matches::REPLACED_FROM;
 use crate::searching::searching;
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::functions::core::overlay;
 use datafusion::functions::unicode::substr;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
@@ -20,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 type Choice = fn(&[DataType]) -> bool;
 
 /// The functions, those that are meant instead, and when.
-const CHOICES: [(&str, &str, Choice); 12] = [
+const CHOICES: [(&str, &str, Choice); 17] = [
     ("to_timestamp", "moment_of_seconds", is_one_number),
     ("character_length", "array_length", is_list),
     ("to_date", "date_by_pattern", has_pattern),
@@ -33,10 +35,16 @@ const CHOICES: [(&str, &str, Choice); 12] = [
     ("strpos", PLACE_IN_BLOB, is_blob),
     ("character_length", "length_of_blob", is_blob),
     ("reverse", "reversed_blob", is_blob),
+    ("btrim", "trimmed_blob", is_blob),
+    ("ltrim", "left_trimmed_blob", is_blob),
+    ("rtrim", "right_trimmed_blob", is_blob),
+    ("overlay", OVERLAID_BLOB, is_blob),
+    ("regexp_replace", REPLACED_FROM, has_start),
 ];
 
 const PART_OF_BLOB: &str = "part_of_blob";
 const PLACE_IN_BLOB: &str = "place_in_blob";
+const OVERLAID_BLOB: &str = "overlaid_blob";
 
 pub(super) fn register(context: &SessionContext) {
     for (name, other, is_other) in CHOICES {
@@ -66,6 +74,15 @@ pub(crate) fn position() -> Option<Arc<ScalarUDF>> {
     POSITION.clone()
 }
 
+/// Returns `overlay` as it is registered, for `overlay(a PLACING b FROM 2)`.
+pub(crate) fn overlaid() -> Option<Arc<ScalarUDF>> {
+    static OVERLAID: LazyLock<Option<Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let of_blob = described(OVERLAID_BLOB)?;
+        Some(Arc::new(ScalarUDF::from(Chosen::new(overlay(), of_blob, is_blob))))
+    });
+    OVERLAID.clone()
+}
+
 fn is_blob(types: &[DataType]) -> bool {
     types.first().is_some_and(DataType::is_binary)
 }
@@ -79,6 +96,11 @@ fn is_list(types: &[DataType]) -> bool {
 
 fn has_pattern(types: &[DataType]) -> bool {
     types.len() > 1
+}
+
+/// Says whether the fourth argument is where to begin, and no options.
+fn has_start(types: &[DataType]) -> bool {
+    types.get(3).is_some_and(DataType::is_integer)
 }
 
 fn are_two_texts(types: &[DataType]) -> bool {

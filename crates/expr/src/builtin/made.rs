@@ -26,7 +26,7 @@ pub(super) fn register(context: &SessionContext) {
 
 /// Returns the function that makes a list of its elements.
 pub(crate) fn list() -> Arc<ScalarUDF> {
-    let aliases = ["make_list", "list_value", "list_pack"];
+    let aliases = ["make_list", "list_value", "list_pack", "array_value"];
     Arc::new(ScalarUDF::from(Made::new(make_array_udf(), &aliases)))
 }
 

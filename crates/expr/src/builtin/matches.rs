@@ -2,20 +2,23 @@
 
 use crate::arguments::refused;
 use crate::builtin::written::{Described, Kind};
-use crate::pattern::check_pattern;
+use crate::pattern::{as_replacement, check_pattern};
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, ListBuilder, StringArray, StringBuilder, StructArray,
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder, StructArray,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, ilike, like, not};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
 use hypostyle_error::{bad_pattern, external};
-use regex::{Regex, RegexBuilder};
+use regex::{Captures, Regex, RegexBuilder};
 use std::sync::Arc;
 
 /// LIKE with patterns that differ from row to row.
 pub(crate) const LIKE_EACH: &str = "like_each";
+
+/// `regexp_replace` from some place on.
+pub(super) const REPLACED_FROM: &str = "regexp_replace_from";
 
 pub(super) const FUNCTIONS: &[Described] = &[
     // The text, the pattern, the group of it that is wanted, and options.
@@ -70,6 +73,23 @@ pub(super) const FUNCTIONS: &[Described] = &[
         substring,
     )
     .optional(4),
+    // The text, the pattern, where to begin, which match, whether the place behind it is wanted, options, and
+    // the group that is wanted.
+    Described::new(
+        &["regexp_instr"],
+        &[Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Integer, Kind::Text, Kind::Integer],
+        |_| Ok(DataType::Int64),
+        places,
+    )
+    .optional(5),
+    // What regexp_replace() is with where to begin, which match, or 0 for all of them, and options.
+    Described::new(
+        &[REPLACED_FROM],
+        &[Kind::Text, Kind::Text, Kind::Text, Kind::Integer, Kind::Integer, Kind::Text],
+        |_| Ok(DataType::Utf8),
+        replaced,
+    )
+    .optional(2),
     // The patterns, the text, and what is asked of them, as in `not like any`.
     Described::new(&["like_list"], &[Kind::List, Kind::Text, Kind::Text], |_| Ok(DataType::Boolean), liked),
     // A pattern, the text, and what is asked of them.
@@ -300,11 +320,8 @@ fn named_groups(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
 }
 
 fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-    let number = |place: usize, row: usize, default: i64| {
-        args.get(place).map_or(default, |numbers| numbers.as_primitive::<Int64Type>().value(row))
-    };
     for row in 0..rows {
-        let (start, nth, group) = (number(2, row, 1), number(3, row, 1), number(5, row, 0));
+        let (start, nth, group) = (number(args, 2, row, 1), number(args, 3, row, 1), number(args, 5, row, 0));
         let is_null = args.iter().any(|argument| argument.is_null(row));
         if !is_null && (start < 1 || nth < 1 || group < 0) {
             return Err(refused(
@@ -313,13 +330,113 @@ fn substring(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
         }
     }
     let part = |regex: &Regex, text: &str, row: usize| {
-        let skipped = usize::try_from(number(2, row, 1) - 1).ok()?;
-        let start = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped)?;
-        let nth = usize::try_from(number(3, row, 1) - 1).ok()?;
-        let captures = regex.captures_iter(text.get(start..)?).nth(nth)?;
-        captures.get(usize::try_from(number(5, row, 0)).ok()?).map(|part| part.as_str().to_string())
+        let start = place_of(text, number(args, 2, row, 1))?;
+        let nth = usize::try_from(number(args, 3, row, 1) - 1).ok()?;
+        let captures = matches_from(regex, text, start).nth(nth)?;
+        captures.get(usize::try_from(number(args, 5, row, 0)).ok()?).map(|part| part.as_str().to_string())
     };
     matched(args, rows, (args.len() > 4).then_some(4), "regexp_substr", part)
+}
+
+/// Returns the number in an argument, or a default where it is not given.
+fn number(args: &[ArrayRef], place: usize, row: usize, default: i64) -> i64 {
+    args.get(place).map_or(default, |numbers| numbers.as_primitive::<Int64Type>().value(row))
+}
+
+/// Returns the place behind so many characters; `None` behind the end of the text.
+fn place_of(text: &str, character: i64) -> Option<usize> {
+    let skipped = usize::try_from(character.checked_sub(1)?).ok()?;
+    text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped)
+}
+
+/// Returns the matches from a place on. An empty match may follow another one at once.
+fn matches_from<'t>(regex: &Regex, text: &'t str, start: usize) -> impl Iterator<Item = Captures<'t>> {
+    let mut at = start;
+    std::iter::from_fn(move || {
+        let captures = if at <= text.len() { regex.captures_at(text, at)? } else { return None };
+        let all = captures.get(0)?;
+        let next = text[all.end()..].chars().next().map_or(1, char::len_utf8);
+        at = if all.is_empty() { all.end() + next } else { all.end() };
+        Some(captures)
+    })
+}
+
+/// The places of matches, or of a group of them; 0 where there is none.
+fn places(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    for row in (0..rows).filter(|row| !args.iter().any(|argument| argument.is_null(*row))) {
+        let of = |place: usize, default: i64| number(args, place, row, default);
+        if of(2, 1) < 1 || of(3, 1) < 1 || !(0..=1).contains(&of(4, 0)) || of(6, 0) < 0 {
+            return Err(refused(
+                "regexp_instr(): where to begin and which match are 1 or more, the option of the end is 0 or 1, and the \
+                 group 0 or more",
+            ));
+        }
+    }
+    let place = |regex: &Regex, text: &str, row: usize| {
+        let place = || {
+            let start = place_of(text, number(args, 2, row, 1))?;
+            let nth = usize::try_from(number(args, 3, row, 1) - 1).ok()?;
+            let captures = matches_from(regex, text, start).nth(nth)?;
+            let part = captures.get(usize::try_from(number(args, 6, row, 0)).ok()?)?;
+            let at = if number(args, 4, row, 0) == 1 { part.end() } else { part.start() };
+            Some(text[..at].chars().count() as i64 + 1)
+        };
+        Some(place().unwrap_or(0))
+    };
+    let mut patterns = Patterns::new(args, Some(5), "regexp_instr", compiled_with_options);
+    let texts = args[0].as_string::<i32>();
+    let mut found: Vec<Option<i64>> = Vec::with_capacity(rows);
+    for row in 0..rows {
+        found.push(match args.iter().any(|argument| argument.is_null(row)) {
+            true => None,
+            false => place(patterns.regex(row)?, texts.value(row), row),
+        });
+    }
+    Ok(Arc::new(Int64Array::from(found)))
+}
+
+/// The texts with another one in the place of a match, or of all of them.
+fn replaced(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let (texts, with) = (args[0].as_string::<i32>(), args[2].as_string::<i32>());
+    let mut patterns = Patterns::new(args, Some(5), "regexp_replace", compiled_for_several);
+    let mut found: Vec<Option<String>> = Vec::with_capacity(rows);
+    for row in 0..rows {
+        if args.iter().any(|argument| argument.is_null(row)) {
+            found.push(None);
+            continue;
+        }
+        let (first, nth) = (number(args, 3, row, 1), number(args, 4, row, 1));
+        if first < 1 || nth < 0 {
+            return Err(refused("regexp_replace(): where to begin is 1 or more, and which match 0 or more"));
+        }
+        let text = texts.value(row);
+        let regex = patterns.regex(row)?;
+        let with = as_replacement(with.value(row));
+        found.push(Some(match place_of(text, first) {
+            Some(start) => replaced_from(regex, text, &with, start, nth),
+            None => text.to_string(),
+        }));
+    }
+    Ok(Arc::new(found.into_iter().collect::<StringArray>()))
+}
+
+fn replaced_from(regex: &Regex, text: &str, with: &str, start: usize, nth: i64) -> String {
+    let (mut out, mut copied) = (String::new(), 0);
+    for (captures, count) in matches_from(regex, text, start).zip(1_i64..) {
+        if nth > 0 && count != nth {
+            continue;
+        }
+        if let Some(all) = captures.get(0) {
+            out.push_str(&text[copied..all.start()]);
+            captures.expand(with, &mut out);
+            copied = all.end();
+        }
+        if nth > 0 {
+            break;
+        }
+    }
+    out.push_str(&text[copied..]);
+    out
 }
 
 fn extracted(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
@@ -379,6 +496,11 @@ fn compiled(pattern: &str, options: &str, name: &str) -> Result<Regex> {
     let mut builder = RegexBuilder::new(&pattern);
     let built = builder.case_insensitive(insensitive).dot_matches_new_line(dot_matches_newline).build();
     built.map_err(|error| external(bad_pattern(&error.to_string())))
+}
+
+/// The same, where `g` is known, and says nothing.
+fn compiled_for_several(pattern: &str, options: &str, name: &str) -> Result<Regex> {
+    compiled_with_options(pattern, &options.replace('g', ""), name)
 }
 
 /// Reads the options of PostgreSQL. Without one, a dot is no new line, as everywhere here.

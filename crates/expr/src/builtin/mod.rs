@@ -2,7 +2,9 @@
 //! arguments.
 
 mod age;
+mod buckets;
 mod bytes;
+pub(crate) mod chance;
 pub(crate) mod choice;
 mod codes;
 mod distance;
@@ -14,6 +16,7 @@ mod glob;
 pub(crate) mod identifiers;
 mod justify;
 mod kept;
+mod likeness;
 mod list;
 pub(crate) mod list_functions;
 pub(crate) mod made;
@@ -37,6 +40,7 @@ mod time_from_char;
 mod time_pattern;
 mod time_to_char;
 mod to_char;
+mod unicode;
 mod written;
 
 pub(crate) use matches::LIKE_EACH;
@@ -57,14 +61,16 @@ pub(crate) fn timezone_part() -> Option<ScalarUDF> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 16] = [
+    let tables: [&'static [Described]; 19] = [
         age::FUNCTIONS,
+        buckets::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,
         distance::FUNCTIONS,
         glob::FUNCTIONS,
         identifiers::FUNCTIONS,
         justify::FUNCTIONS,
+        likeness::FUNCTIONS,
         list::FUNCTIONS,
         maps::FUNCTIONS,
         matches::FUNCTIONS,
@@ -74,6 +80,7 @@ fn all() -> impl Iterator<Item = &'static Described> {
         text::FUNCTIONS,
         time::FUNCTIONS,
         to_char::FUNCTIONS,
+        unicode::FUNCTIONS,
     ];
     tables.into_iter().flatten()
 }
@@ -90,6 +97,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     }
     list_functions::register(context);
     made::register(context);
+    chance::register(context);
     choice::register(context);
     domain::register(context);
     each::register(context);

@@ -157,6 +157,13 @@ pub(super) const FUNCTIONS: &[Described] = &[
             None => Ok(new_null_array(&DataType::Null, rows)),
         },
     ),
+    // A variable that there is stands for itself before anything is planned.
+    Described::new(
+        &["getvariable"],
+        &[Kind::Text],
+        |_| Ok(DataType::Null),
+        |_, rows| Ok(new_null_array(&DataType::Null, rows)),
+    ),
     Described::new(
         &["num_nulls"],
         &[Kind::Any],

@@ -7,10 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
+use hypostyle_error::external;
+use hypostyle_types::Error;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 const OF_TWO: &[Kind] = &[Kind::Json, Kind::Json];
+const LAX_AT_PATH: &[Kind] = &[Kind::Json, Kind::Path, Kind::Json, Kind::Boolean, Kind::Text];
 const AT_PATH: &[Kind] = &[Kind::Json, Kind::Path, Kind::Json, Kind::Boolean];
 
 pub(super) const FUNCTIONS: &[Described] = &[
@@ -27,14 +30,23 @@ pub(super) const FUNCTIONS: &[Described] = &[
         })
     })
     .more(),
-    Described::new(&["json_strip_nulls", "jsonb_strip_nulls"], &[Kind::Json], Gives::Json, |call| {
-        let values = call.json(0)?;
-        call.written(|row, out| {
-            let Some(value) = values.get(row) else { return Ok(false) };
-            without_nulls(value.trim(), 0, out);
-            Ok(true)
-        })
-    }),
+    // The members that are null are left out, and the elements that are, if they are to be, too.
+    Described::new(
+        &["json_strip_nulls", "jsonb_strip_nulls"],
+        &[Kind::Json, Kind::Boolean],
+        Gives::Json,
+        |call| {
+            let (values, of_arrays) = (call.json(0)?, flags(call, 1)?);
+            call.written(|row, out| {
+                let (Some(value), Some(of_arrays)) = (values.get(row), of_arrays(row, false)) else {
+                    return Ok(false);
+                };
+                without_nulls(value.trim(), of_arrays, 0, out);
+                Ok(true)
+            })
+        },
+    )
+    .optional(1),
     Described::new(&["jsonb_set"], AT_PATH, Gives::Json, |call| {
         changed(call, |old, new, is_wanted| match (old, is_wanted) {
             (None, false) => Change::Keep,
@@ -42,6 +54,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
         })
     })
     .optional(1),
+    Described::new(&["jsonb_set_lax"], LAX_AT_PATH, Gives::Json, set_lax).optional(2),
     Described::new(&["jsonb_insert"], AT_PATH, Gives::Json, |call| {
         changed(call, |old, new, is_behind| match old {
             None => Change::Replace(new),
@@ -120,20 +133,36 @@ fn patched(of: Option<&str>, patch: &str, depth: usize) -> String {
     out
 }
 
-/// Leaves out the members that are null.
-fn without_nulls(of: &str, depth: usize, out: &mut String) {
+/// Returns what gives a truth of each row; a default where there is no such argument, and nothing for NULL.
+fn flags(call: &Call<'_>, place: usize) -> Result<impl Fn(usize, bool) -> Option<bool>> {
+    let values = match call.args.get(place) {
+        Some(argument) => Some((cast(&argument.values, &DataType::Boolean)?, argument.is_one)),
+        None => None,
+    };
+    Ok(move |row: usize, default: bool| {
+        let Some((values, is_one)) = &values else { return Some(default) };
+        let (values, at) = (values.as_boolean(), if *is_one { 0 } else { row });
+        values.is_valid(at).then(|| values.value(at))
+    })
+}
+
+/// Leaves out the members that are null, and perhaps the elements of arrays.
+fn without_nulls(of: &str, of_arrays: bool, depth: usize, out: &mut String) {
     let inner = |value: &str| {
         let mut inner = String::new();
-        without_nulls(value, depth + 1, &mut inner);
+        without_nulls(value, of_arrays, depth + 1, &mut inner);
         Cow::Owned(inner)
     };
+    let is_some = |value: &str| text::kind(value) != Some(Of::Null);
     match text::kind(of) {
         _ if depth > DEPTH_MAX => out.push_str(of),
         Some(Of::Object) => {
-            let kept = members(of).filter(|(_, value)| text::kind(value) != Some(Of::Null));
+            let kept = members(of).filter(|(_, value)| is_some(value));
             object(kept.map(|(name, value)| (Cow::Borrowed(name), inner(value))), out);
         }
-        Some(Of::Array) => array(elements(of).map(inner), out),
+        Some(Of::Array) => {
+            array(elements(of).filter(|value| !of_arrays || is_some(value)).map(inner), out);
+        }
         _ => out.push_str(of),
     }
 }
@@ -175,6 +204,50 @@ fn changed(
         };
         let mut text = String::new();
         at_path(value.trim(), path, &|old| change(old, new, flag), &mut text)?;
+        normal(&text, out);
+        Ok(true)
+    })
+}
+
+/// [`changed`] as `jsonb_set` does it, where a new value that is NULL is null, takes the old one away, or is
+/// what the last argument says.
+fn set_lax(call: &Call<'_>) -> Result<ArrayRef> {
+    let (values, new, paths) = (call.json(0)?, call.json(2)?, steps(call)?);
+    let creates = flags(call, 3)?;
+    let treatments = if call.args.len() > 4 { Some(call.texts(4)?) } else { None };
+    call.written(|row, out| {
+        let (Some(value), Some(path), Some(creates)) =
+            (values.get(row), paths[call.args[1].at(row)].as_deref(), creates(row, true))
+        else {
+            return Ok(false);
+        };
+        let treatment = match &treatments {
+            Some(treatments) => treatments.get(row).unwrap_or_default(),
+            None => "use_json_null",
+        };
+        let replaced = |new: &str, out: &mut String| {
+            let change = |old: Option<&str>| match (old, creates) {
+                (None, false) => Change::Keep,
+                _ => Change::Replace(new),
+            };
+            at_path(value.trim(), path, &change, out)
+        };
+        let mut text = String::new();
+        match (new.get(row), treatment) {
+            (Some(new), _) => replaced(new, &mut text)?,
+            (None, "use_json_null") => replaced("null", &mut text)?,
+            (None, "return_target") => text.push_str(value),
+            (None, "delete_key") => at_path(value.trim(), path, &|_| Change::Remove, &mut text)?,
+            (None, "raise_exception") => {
+                let error = Error::invalid_input("JSON value must not be null").with_sqlstate("22004");
+                return Err(external(error));
+            }
+            _ => {
+                return Err(refused(
+                    "jsonb_set_lax() ends in raise_exception, use_json_null, delete_key or return_target",
+                ));
+            }
+        }
         normal(&text, out);
         Ok(true)
     })

@@ -2,6 +2,7 @@
 //! no JSON is a value of its own where JSON is made, and is read as JSON where it is taken apart.
 
 mod change;
+mod jsonpath;
 mod path;
 mod read;
 mod set;
@@ -324,8 +325,8 @@ pub(crate) fn function(name: &str) -> Option<Arc<ScalarUDF>> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 4] =
-        [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS, set::FUNCTIONS];
+    let tables: [&'static [Described]; 5] =
+        [read::FUNCTIONS, write::FUNCTIONS, change::FUNCTIONS, set::FUNCTIONS, jsonpath::FUNCTIONS];
     tables.into_iter().flatten()
 }
 

@@ -5,6 +5,7 @@ use crate::amplifier::{Bounded, Texts};
 use crate::any_equal::AnyEqual;
 use crate::arithmetic::{Arithmetic, Negated};
 use crate::builtin::Builtin;
+use crate::builtin::chance::Chance;
 use crate::builtin::choice::Chosen;
 use crate::builtin::domain::WithinDomain;
 use crate::builtin::each::Each;
@@ -73,6 +74,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Alike>(),
         Entry::registered::<AnyEqual>(),
         Entry::registered::<Builtin>(),
+        Entry::registered::<Chance>(),
         Entry::registered::<Changed>(),
         Entry::registered::<Choosing>(),
         Entry::registered::<Chosen>(),

@@ -67,6 +67,10 @@ impl Command {
                 if ahead.accept("TO") { run() } else { end(words, false) }
             }
             "SET" if words.clone().accept("CONSTRAINTS") => run(),
+            // A variable of the session is no setting.
+            "SET" | "RESET" if words.clone().accept("VARIABLE") => {
+                Ok(Self::Run { sql: sql.into(), tag: first.clone() })
+            }
             "SET" => Ok(Self::Setting(Setting::set(words)?)),
             "RESET" => Ok(Self::Setting(Setting::reset(words)?)),
             "SHOW" => Ok(match Setting::shown(words)? {
@@ -272,6 +276,7 @@ mod tests {
                 "ROLLBACK TO SAVEPOINT a",
                 Command::Run { sql: "ROLLBACK TO SAVEPOINT a".into(), tag: "ROLLBACK".into() },
             ),
+            ("set variable x = 1", Command::Run { sql: "set variable x = 1".into(), tag: "SET".into() }),
             ("DEALLOCATE ALL", Command::Deallocate(None)),
             ("deallocate prepare \"A\"", Command::Deallocate(Some("A".into()))),
             (

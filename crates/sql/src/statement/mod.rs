@@ -88,11 +88,19 @@ pub enum Statement {
         text: String,
     },
     RefreshMaterialized(Refresh),
+    ResetVariable {
+        name: String,
+    },
     /// A statement that there is not, and why.
     Refused(&'static str),
     SetConstraints(SetConstraints),
     SetSchema {
         name: String,
+    },
+    /// SET VARIABLE, with a query of its one value.
+    SetVariable {
+        name: String,
+        query: Box<Query>,
     },
     ShowDatabases,
     ShowIndexes,
@@ -151,7 +159,7 @@ impl Statement {
             Self::Explain(_, statement) => statement.qualify(full_name),
             Self::CopyTo(copy) => qualifiers::rewrite(&mut copy.query, full_name),
             Self::CreateMaterialized(view) => qualifiers::rewrite(&mut view.create.query, full_name),
-            Self::Summarize(query) => qualifiers::rewrite(query, full_name),
+            Self::Summarize(query) | Self::SetVariable { query, .. } => qualifiers::rewrite(query, full_name),
             _ => false,
         }
     }
@@ -168,7 +176,9 @@ impl Statement {
             Self::Explain(_, statement) => statement.expand(macros),
             Self::CopyTo(copy) => defined_macros::expand(copy.query.as_mut(), macros),
             Self::CreateMaterialized(view) => defined_macros::expand(view.create.query.as_mut(), macros),
-            Self::Summarize(query) => defined_macros::expand(query.as_mut(), macros),
+            Self::Summarize(query) | Self::SetVariable { query, .. } => {
+                defined_macros::expand(query.as_mut(), macros)
+            }
             _ => Ok(false),
         }
     }
@@ -230,6 +240,16 @@ impl Statement {
     ) -> Result<Option<Self>> {
         let mut rest = Cursor::behind(sql, words.len());
         Ok(Some(match words {
+            ["SET", "VARIABLE"] => {
+                let (name, value) = session::variable(&mut rest)?;
+                // A comment may be the end of it.
+                let query = parse_query(&format!("SELECT ({value}\n)"), extension)?;
+                Self::SetVariable { name, query: Box::new(query) }
+            }
+            ["RESET", "VARIABLE"] => {
+                let name = rest.name("the name of a variable")?;
+                rest.end().map(|()| Self::ResetVariable { name })?
+            }
             ["SUMMARIZE", ..] => Self::Summarize(Box::new(summarized(sql, extension)?)),
             ["COPY", ..] => copy::parse(sql, extension)?,
             ["CREATE" | "ALTER", "SEQUENCE"] => sequence::parse(sql)?,

@@ -50,6 +50,28 @@ pub(super) fn pragma(cursor: &mut Cursor<'_>) -> Result<Pragma> {
     cursor.end().map(|()| Pragma { name, value })
 }
 
+/// Reads what follows SET VARIABLE: a name, and the text of a value.
+///
+/// # Errors
+/// `Syntax` where one of them is missing.
+pub(super) fn variable<'a>(cursor: &mut Cursor<'a>) -> Result<(String, &'a str)> {
+    let name = cursor.name("the name of a variable")?;
+    if !cursor.take_symbol("=") && !cursor.take("TO") {
+        return Err(cursor.unexpected("= and a value"));
+    }
+    let start = cursor.start();
+    let mut end = start;
+    while let Some(token) = cursor.peek().filter(|token| !token.is_symbol(";")) {
+        end = token.end();
+        cursor.next();
+    }
+    if end == start {
+        return Err(cursor.unexpected("a value"));
+    }
+    cursor.end()?;
+    Ok((name, cursor.text_between(start, end)))
+}
+
 /// Reads a text up to a sign of equality, or to the end.
 fn part(cursor: &mut Cursor<'_>) -> String {
     let start = cursor.start();

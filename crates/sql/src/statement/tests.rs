@@ -13,7 +13,7 @@ fn variant(sql: &str) -> String {
 }
 
 /// A text of each production, and what it is.
-const ALL: [(&str, &str); 36] = [
+const ALL: [(&str, &str); 38] = [
     ("ALTER TABLE t ALTER COLUMN c DROP IDENTITY", "AlterColumn"),
     ("ALTER MATERIALIZED VIEW v RENAME TO w", "AlterMaterialized"),
     ("ALTER SEQUENCE s RESTART", "AlterSequence"),
@@ -42,8 +42,10 @@ const ALL: [(&str, &str); 36] = [
     ("PRAGMA version", "Pragma"),
     ("READ PARTITION 'p'", "ReadPartition"),
     ("REFRESH MATERIALIZED VIEW v", "RefreshMaterialized"),
+    ("RESET VARIABLE v", "ResetVariable"),
     ("SET CONSTRAINTS ALL DEFERRED", "SetConstraints"),
     ("SET SCHEMA 's'", "SetSchema"),
+    ("SET VARIABLE v = 1 + 1", "SetVariable"),
     ("SHOW DATABASES", "ShowDatabases"),
     ("SHOW INDEXES", "ShowIndexes"),
     ("SHOW PARTITIONS FOR SELECT 1", "ShowPartitions"),

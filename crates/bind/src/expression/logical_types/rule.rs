@@ -39,7 +39,7 @@ const OF_ELEMENT: [&str; 8] = [
 ];
 
 /// Functions that give a list of elements of their first argument, which is a list, too.
-const OF_SAME_LIST: [&str; 19] = [
+const OF_SAME_LIST: [&str; 22] = [
     "array_compact",
     "array_distinct",
     "array_except",
@@ -55,10 +55,13 @@ const OF_SAME_LIST: [&str; 19] = [
     "array_replace_n",
     "array_resize",
     "array_reverse",
+    "array_sample",
+    "array_shuffle",
     "array_slice",
     "array_sort",
     "list_select",
     "list_where",
+    "most_frequent",
 ];
 
 /// Functions that write values by what they are, or tell it.
