@@ -21,9 +21,9 @@ use std::time::Duration;
 /// link, and decisions based on it would come too late.
 const UNSENT_BYTES: u32 = 128 << 10;
 
-/// A peer that disappears silently is noticed after two minutes. Bytes that it does not take are no
-/// sign of that: a program may let its result wait. So there is no `TCP_USER_TIMEOUT`, which would
-/// count them.
+/// A peer that disappears silently is noticed after two minutes, if nothing is sent to it. Bytes that it does
+/// not take are no sign of that: a program may let its result wait. So there is no `TCP_USER_TIMEOUT`, which
+/// would count them. Bytes that its system does not acknowledge are: see `Transport::set_answer_time`.
 const ALIVE_TIME: Duration = Duration::from_secs(60);
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const ALIVE_RETRIES: u32 = 4;
@@ -148,6 +148,14 @@ impl Socket {
     pub(crate) fn unsent_bytes(&self) -> Option<u64> {
         match self {
             Self::Tcp(stream) => hypostyle_io::unsent_bytes(stream),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Returns for how long the peer's system has answered nothing that goes to it again and again.
+    pub(crate) fn unanswered_for(&self) -> Option<Duration> {
+        match self {
+            Self::Tcp(stream) => hypostyle_io::unanswered_for(stream),
             Self::Unix(_) => None,
         }
     }
