@@ -103,7 +103,6 @@ fn all_nodes_go_on_where_it_is_said() {
     assert_eq!(new.len(), 3);
     assert!(new.contains(&5001) && new.iter().all(|key| *key > 5000), "{new:?}");
     for (sql, state) in [
-        ("ALTER SEQUENCE t_k_seq RESTART", "0A000"),
         ("ALTER SEQUENCE t_k_seq INCREMENT 2", "0A000"),
         ("TRUNCATE t RESTART IDENTITY", "0A000"),
         ("ALTER TABLE t ADD COLUMN a BIGINT GENERATED ALWAYS AS IDENTITY", "0A000"),
@@ -183,6 +182,10 @@ fn sequences_of_the_cluster_count_on_all_nodes() {
         ("CREATE TEMP SEQUENCE r REPLICATED", "0A000"),
         ("CREATE SEQUENCE hypostyle_cluster.r REPLICATED", "42501"),
         ("ALTER SEQUENCE s INCREMENT 2", "0A000"),
+        ("ALTER SEQUENCE s RESTART", "0A000"),
+        ("ALTER SEQUENCE s RESTART 5 MAXVALUE 9", "0A000"),
+        ("ALTER SEQUENCE s OWNED BY t.n", "0A000"),
+        ("ALTER SEQUENCE s RESTART 0", "22023"),
         ("CREATE TABLE w (k BIGINT DEFAULT nextval(lower('S'))) REPLICATED", "0A000"),
         ("DROP SEQUENCE s", "2BP01"),
         ("DROP SEQUENCE s CASCADE", "0A000"),
@@ -201,4 +204,43 @@ fn sequences_of_the_cluster_count_on_all_nodes() {
     cluster.on(2).execute("CREATE SEQUENCE s AS SMALLINT START 32767 REPLICATED").unwrap();
     assert_eq!(sorted_rows(&connections[2], "SELECT nextval('s')").unwrap(), ["32767"]);
     assert_eq!(failure(&connections[0], "SELECT nextval('s')").sqlstate(), "2200H");
+}
+
+#[test]
+fn sequences_of_the_cluster_are_restarted_on_all_nodes() {
+    let cluster = Cluster::new(3);
+    cluster.on(0).execute(TABLE).unwrap();
+    cluster.on(0).execute("CREATE SEQUENCE s START 5 REPLICATED").unwrap();
+    let next = |node: usize, sequence: &str| -> i64 {
+        let value = sorted_rows(&cluster.on(node), &format!("SELECT nextval('{sequence}')")).unwrap();
+        value[0].parse().unwrap()
+    };
+    for (sequence, restart, first) in [
+        ("s", "ALTER SEQUENCE s RESTART WITH 100", 100),
+        ("s", "ALTER SEQUENCE IF EXISTS s RESTART 7", 7),
+        ("t_k_seq", "ALTER SEQUENCE t_k_seq RESTART WITH 1000", 1000),
+        ("t_k_seq", "ALTER TABLE t ALTER COLUMN k RESTART WITH 2000", 2000),
+        ("t_k_seq", "ALTER SEQUENCE t_k_seq RESTART", 1),
+    ] {
+        // Each node has values left.
+        assert!([0, 1, 2].iter().all(|node| next(*node, sequence) > 0));
+        cluster.on(1).execute(restart).unwrap();
+        let values = BTreeSet::from([2, 0, 1].map(|node| next(node, sequence)));
+        assert_eq!((values.len(), values.first()), (3, Some(&first)), "{restart}: {values:?}");
+        assert!(values.last().is_some_and(|last| *last < first + 3 * 256), "{restart}: {values:?}");
+    }
+    // What a transaction has taken is given out by nobody, and it restarts nothing.
+    let connection = cluster.on(1);
+    connection.execute("BEGIN").unwrap();
+    let taken = sorted_rows(&connection, "SELECT nextval('s')").unwrap()[0].parse::<i64>().unwrap();
+    connection.execute("INSERT INTO t (n) SELECT nextval('s') FROM generate_series(1, 3) AS r (x)").unwrap();
+    connection.execute("ROLLBACK").unwrap();
+    assert!(next(1, "s") > taken + 3);
+    for restart in ["ALTER SEQUENCE s RESTART 1", "ALTER TABLE t ALTER COLUMN k RESTART"] {
+        connection.execute("BEGIN").unwrap();
+        let error = failure(&connection, restart);
+        assert_eq!(error.sqlstate(), "0A000", "{restart}: {error}");
+        connection.execute("ROLLBACK").unwrap();
+    }
+    assert_eq!(failure(&connection, "ALTER TABLE t ALTER COLUMN k SET INCREMENT BY 2").sqlstate(), "0A000");
 }
