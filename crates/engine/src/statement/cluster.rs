@@ -377,13 +377,6 @@ pub(super) fn referred(
         let ConstraintRule::ForeignKey { table: other, on_delete, on_update, .. } = &constraint.rule else {
             continue;
         };
-        let keeps = |action| matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict);
-        if !keeps(*on_delete) || !keeps(*on_update) {
-            return Err(Error::unsupported(
-                "a foreign key of a table of the cluster is ON DELETE and ON UPDATE NO ACTION or RESTRICT: change the rows \
-                 that refer to others by a statement of its own, in the same transaction",
-            ));
-        }
         if constraint.deferral != Deferral::Never {
             return Err(Error::unsupported(
                 "a foreign key of a table of the cluster is not DEFERRABLE: it is checked after each statement",
