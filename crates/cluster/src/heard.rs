@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 /// What a node has stored durably before it has answered anybody: neither ever goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// The last term in which it has promised to take messages. An earlier release does not tell it, which is 0:
-    /// each node of a cluster has promised a later one.
+    /// The last term in which it has promised to take messages. An earlier release does not tell it, which is
+    /// 0: each node of a cluster has promised a later one.
     pub promised: Term,
     /// The place of the catalog that it has stored. An earlier release does not tell it.
     pub stored: Option<Place>,

@@ -137,8 +137,8 @@ impl Channel {
         self.transport.set_frame_time(time);
     }
 
-    /// Sets the time after which the socket breaks if the peer's system acknowledges nothing of what is sent to
-    /// it: its machine is gone, or the network. What its program does not take, its system acknowledges.
+    /// Sets the time after which the socket breaks if the peer's system acknowledges nothing of what is sent
+    /// to it: its machine is gone, or the network. What its program does not take, its system acknowledges.
     pub fn set_answer_time(&mut self, time: Option<Duration>) {
         self.answer_time = time;
         self.transport.set_answer_time(time);

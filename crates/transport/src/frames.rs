@@ -167,8 +167,8 @@ impl Transport {
         self.frame_time = time;
     }
 
-    /// Sets the time after which the connection breaks if the peer's system acknowledges nothing of what is sent
-    /// to it. The peer's program may let it wait as long as it likes.
+    /// Sets the time after which the connection breaks if the peer's system acknowledges nothing of what is
+    /// sent to it. The peer's program may let it wait as long as it likes.
     pub(crate) fn set_answer_time(&mut self, time: Option<Duration>) {
         self.answer_time = time;
     }

@@ -76,8 +76,8 @@ impl Session {
         Ok(DONE)
     }
 
-    /// Has a sequence that the cluster counts go on where RESTART says, on all nodes; false if it is one of the
-    /// node alone.
+    /// Has a sequence that the cluster counts go on where RESTART says, on all nodes; false if it is one of
+    /// the node alone.
     ///
     /// # Errors
     /// `Unsupported` between BEGIN and COMMIT, as no ROLLBACK takes it back; those of the clauses.

@@ -91,11 +91,12 @@ impl Clauses {
         }
     }
 
-    /// Returns the next value of a sequence that the cluster counts, if RESTART says one; `start` is its first.
+    /// Returns the next value of a sequence that the cluster counts, if RESTART says one; `start` is its
+    /// first.
     ///
     /// # Errors
-    /// `Unsupported` for other clauses, and for RESTART without a value if the first is not known; `InvalidInput`
-    /// for a value that the sequence does not have.
+    /// `Unsupported` for other clauses, and for RESTART without a value if the first is not known;
+    /// `InvalidInput` for a value that the sequence does not have.
     pub fn of_restart(&self, sequence: &SequenceEntry, start: Option<i64>) -> Result<u64> {
         let restart = self.written.restart;
         let only = SequenceClauses { restart, ..SequenceClauses::default() };

@@ -99,8 +99,8 @@ pub struct Altered {
 pub enum Change {
     /// Adds a node, which has no replica yet.
     AddNode(Node),
-    /// Says that a node is found at another address. If that was another node's, they exchange theirs: that one
-    /// is not there any more.
+    /// Says that a node is found at another address. If that was another node's, they exchange theirs: that
+    /// one is not there any more.
     MoveNode {
         /// The node.
         node: NodeId,

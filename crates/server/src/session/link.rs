@@ -34,8 +34,8 @@ const ARRIVED_MAX: usize = 1 << 16;
 /// The time for the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
-/// The time after which another node is gone whose system answers nothing: a second more than a node waits for
-/// one that is silent.
+/// The time after which another node is gone whose system answers nothing: a second more than a node waits
+/// for one that is silent.
 const NODE_ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// Why a running statement has to end.
