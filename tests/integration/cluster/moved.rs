@@ -167,6 +167,21 @@ fn copied(cluster: &Cluster, directory: &Path, name: &str) -> (Database, Arc<Nod
 }
 
 #[test]
+fn a_node_that_begins_waits_for_the_process_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = backup::new_on_disk(directory.path());
+    let next = copied(&cluster, directory.path(), "next");
+    assert_eq!(next.1.begin_alone(Duration::ZERO).unwrap_err().sqlstate(), "55000");
+    std::thread::scope(|scope| {
+        let begins = scope.spawn(|| next.1.begin_alone(Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!begins.is_finished());
+        cluster.cut(1);
+        begins.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn an_old_copy_of_a_node_is_not_taken_for_one_that_has_moved() {
     let directory = tempfile::tempdir().unwrap();
     let cluster = backup::new_on_disk(directory.path());
