@@ -171,6 +171,9 @@ impl Transport {
     /// sent to it. The peer's program may let it wait as long as it likes.
     pub(crate) fn set_answer_time(&mut self, time: Option<Duration>) {
         self.answer_time = time;
+        if let Some(time) = time {
+            self.socket.ask_after(time);
+        }
     }
 
     /// Looks from time to time whether the peer's system is there.

@@ -160,6 +160,16 @@ impl Socket {
         }
     }
 
+    /// Has the system ask a peer of which nothing has come for a time whether it is there, and end the
+    /// connection if that answers nothing for as long again.
+    pub(crate) fn ask_after(&self, time: Duration) {
+        let Self::Tcp(stream) = self else { return };
+        let interval = (time / ALIVE_RETRIES).max(Duration::from_secs(1));
+        let alive = TcpKeepalive::new().with_time(time).with_interval(interval).with_retries(ALIVE_RETRIES);
+        // Otherwise it is asked later.
+        let _later = SockRef::from(stream).set_tcp_keepalive(&alive);
+    }
+
     /// Ends both directions, for every thread that uses the socket.
     pub fn shut_down(&self) {
         // This fails only when the peer was faster.

@@ -216,6 +216,11 @@ fn peers_whose_system_answers_nothing_are_gone_and_those_who_read_nothing_are_no
         assert!(lost.message().contains("has not answered for 2 s"), "{length}: {lost}");
         assert!((answer_time..SOON).contains(&begin.elapsed()), "{length}: {:?}", begin.elapsed());
     }
+    // One that has nothing to send, because the peer takes nothing, asks.
+    let (mut channel, _peer) = channels(false);
+    let begin = Instant::now();
+    channel.receive(&mut patient()).unwrap_err();
+    assert!((answer_time..SOON).contains(&begin.elapsed()), "{:?}", begin.elapsed());
     let (mut channel, mut peer) = channels(true);
     let body = vec![1; 32 << 20];
     let writing = thread::spawn(move || channel.send(&frame(&body), &mut patient()));
