@@ -147,7 +147,7 @@ impl Node {
             match self.check_alone() {
                 Err(error) if since.elapsed() < patience => {
                     tracing::warn!(%error, "the other process is waited for");
-                    // It has promised nothing yet that the other one, if it cannot be reached next, might break.
+                    // It has promised nothing yet, whether or not the other one is reached next.
                     self.is_copy.store(false, Ordering::Release);
                     thread::sleep(AGAIN);
                 }
