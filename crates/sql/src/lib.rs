@@ -70,6 +70,7 @@ pub mod row_values;
 pub mod same_named_tables;
 pub mod samples;
 pub mod selected;
+pub mod set_branches;
 pub mod set_orders;
 pub mod split;
 pub mod statement;
