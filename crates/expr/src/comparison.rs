@@ -3,14 +3,14 @@
 
 use crate::common_type::of_compared;
 use crate::pattern::{ESCAPE, check_pattern};
+use crate::walk::map_expressions;
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{
     AggregateFunctionParams, Between, Case, Cast, InList, ScalarFunction, WindowFunctionParams,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
 };
@@ -316,13 +316,8 @@ impl OptimizerRule for BothZeros {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let preserver = NamePreserver::new(&plan);
-        plan.map_expressions(|expression| {
-            let name = preserver.save(&expression);
-            let expression = expression.transform_up(|expression| {
-                with_both_zeros(expression).transform_data(|expression| Ok(of_constants(expression)))
-            })?;
-            Ok(expression.update_data(|expression| name.restore(expression)))
+        map_expressions(plan, |expression| {
+            with_both_zeros(expression).transform_data(|expression| Ok(of_constants(expression)))
         })
     }
 }
