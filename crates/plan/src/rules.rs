@@ -20,8 +20,9 @@ use hypostyle_expr::walk::{map_expressions, schema_below};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, builtin, cast, common_type, comparison, extreme, field, float_extreme, interval,
-    interval_part, json, lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums,
-    structures, text_function, time_difference, time_part, time_zone, truth, value_keys, window_frame,
+    interval_part, json, lag_default, list_sets, nan, operand, overlaps, ranking, rounding, set_operation,
+    shifted_sums, structures, text_function, time_difference, time_part, time_zone, truth, value_keys,
+    window_frame,
 };
 use std::sync::Arc;
 
@@ -112,6 +113,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 fn watched(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     match rule.name() {
+        "simplify_expressions" => Arc::new(Watched(Arc::new(list_sets::ListsStay(rule)))),
         "push_down_filter" => Arc::new(Watched(Arc::new(filters::WhereRowsStay::default()))),
         "propagate_empty_relation" => Arc::new(Watched(Arc::new(empty_unions::NamesStay::default()))),
         _ => Arc::new(Watched(rule)),
