@@ -1,6 +1,6 @@
 //! Columns of UNION, INTERSECT and EXCEPT behind the first branch, whose names nobody sees. DataFusion calls
-//! what such a branch computes as the first one calls its columns, and refuses the branch where another of its
-//! columns has that name: `SELECT a, b FROM t UNION SELECT 0, a FROM t`.
+//! what such a branch computes as the first one calls its columns, and refuses the branch where another one
+//! of its columns has that name: `SELECT a, b FROM t UNION SELECT 0, a FROM t`.
 
 use crate::derived_names::is_one_column;
 use crate::walk::walk_mut;
