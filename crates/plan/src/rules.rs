@@ -63,6 +63,7 @@ const AS_COERCED: &[Rewrite] = &[
     field::of_structures,
     arithmetic::checked,
     arithmetic::negated,
+    time_difference::of_dates,
     json::cast_by_meaning,
     cast::as_in_sql,
     value_keys::equal_by_keys,
