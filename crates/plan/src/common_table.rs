@@ -3,6 +3,7 @@
 //! and those that are AS MATERIALIZED. DataFusion replaces each reference by the query.
 
 use crate::common_subplan::{self, SameTable};
+use crate::estimates;
 use crate::unnest::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -341,7 +342,7 @@ impl QueryPlanner for Planner {
         let mut planners = self.others.clone();
         planners.push(Arc::new(SharedParts));
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        planner.create_physical_plan(&plan, session).await
+        estimates::create_physical_plan(&planner, &plan, session).await
     }
 }
 

@@ -15,6 +15,7 @@ pub mod declared;
 pub mod dependencies;
 pub mod eager_aggregates;
 mod empty_unions;
+mod estimates;
 pub mod expansion;
 pub mod filters;
 pub mod function_tables;
