@@ -79,6 +79,7 @@ const AS_COERCED: &[Rewrite] = &[
     nan::where_compared,
     float_extreme::in_plan,
     value_keys::in_order,
+    truth::guarded,
 ];
 
 /// Returns the analyzer rules of DataFusion with ours in their places.
