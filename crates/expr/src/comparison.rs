@@ -198,6 +198,30 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(binary_expr(*expr, operator, pattern)))
 }
 
+/// Writes the regular expression of any text as the empty one, which means the same: DataFusion makes
+/// `IS NOT NULL` of it, which is false for NULL, and not NULL.
+pub fn any_text(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    let pattern = match &mut expression {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::RegexMatch, right, .. }) => Some(right.as_mut()),
+        Expr::ScalarFunction(call) if call.func.name() == "regexp_like" => call.args.get_mut(1),
+        _ => None,
+    };
+    let Some(Expr::Literal(
+        ScalarValue::Utf8(Some(pattern))
+        | ScalarValue::LargeUtf8(Some(pattern))
+        | ScalarValue::Utf8View(Some(pattern)),
+        _,
+    )) = pattern
+    else {
+        return Ok(Transformed::no(expression));
+    };
+    if pattern != ".*" {
+        return Ok(Transformed::no(expression));
+    }
+    pattern.clear();
+    Ok(Transformed::yes(expression))
+}
+
 /// Returns a pattern of SIMILAR TO as a regular expression.
 fn regular_expression(pattern: &str, escape: char) -> String {
     let mut regex = String::from("(?s)^(?:");

@@ -75,6 +75,7 @@ const AS_COERCED: &[Rewrite] = &[
     aggregate::without_order,
     builtin::by_order,
     comparison::equal_zeros,
+    comparison::any_text,
     extreme::by_keys,
     nan::where_compared,
     float_extreme::in_plan,
