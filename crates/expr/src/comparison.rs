@@ -215,7 +215,7 @@ pub fn any_text(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>>
     else {
         return Ok(Transformed::no(expression));
     };
-    if pattern != ".*" {
+    if pattern.as_str() != ".*" {
         return Ok(Transformed::no(expression));
     }
     pattern.clear();
