@@ -243,8 +243,8 @@ fn gives_several(function: &Function) -> bool {
 
 /// Returns the alias of the column that an expression computes, unless another column has it, too.
 fn only_alias(items: &[SelectItem], key: &Expr) -> Option<Ident> {
-    // A name means the column of the result that has it.
-    if matches!(key, Expr::Identifier(_) | Expr::Nested(_)) {
+    // A name means the column of the result that has it, and a number the place of one.
+    if matches!(key, Expr::Identifier(_) | Expr::Nested(_) | Expr::Value(_)) {
         return None;
     }
     let aliases = items.iter().filter_map(|item| match item {
@@ -345,6 +345,10 @@ mod tests {
         assert_eq!(
             named("SELECT * FROM (SELECT DISTINCT a + 1 FROM t ORDER BY a + 1)"),
             r#"SELECT * FROM (SELECT DISTINCT a + 1 AS "a + 1" FROM t ORDER BY "a + 1")"#
+        );
+        assert_eq!(
+            named("SELECT DISTINCT a, 1 AS b FROM t ORDER BY 1 DESC"),
+            "SELECT DISTINCT a, 1 AS b FROM t ORDER BY 1 DESC"
         );
         assert_eq!(
             named("SELECT upper(b) AS u FROM t ORDER BY upper(b)"),
