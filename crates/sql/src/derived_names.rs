@@ -244,7 +244,7 @@ fn gives_several(function: &Function) -> bool {
 /// Returns the alias of the column that an expression computes, unless another column has it, too.
 fn only_alias(items: &[SelectItem], key: &Expr) -> Option<Ident> {
     // A name means the column of the result that has it, and a number the place of one.
-    if matches!(key, Expr::Identifier(_) | Expr::Nested(_) | Expr::Value(_)) {
+    if matches!(key, Expr::Identifier(_) | Expr::Nested(_)) || place_of(key).is_some() {
         return None;
     }
     let aliases = items.iter().filter_map(|item| match item {

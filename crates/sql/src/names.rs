@@ -4,7 +4,9 @@
 //! refuses two columns of one name.
 
 use crate::identifier::fold;
-use sqlparser::ast::{Expr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr};
+use sqlparser::ast::{
+    Expr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+};
 use std::collections::HashMap;
 
 /// The separator between a column's name and the number that tells it from others of that name. No
@@ -38,7 +40,9 @@ fn name_apart(query: &mut Query, apart: char) {
 /// Writes keys of ORDER BY that are expressions of the result as its columns, which they mean. A number is a
 /// place, also where a column is this number.
 pub fn order_by_names(keys: &mut [OrderByExpr], named: &[(Expr, Ident)]) {
-    for key in keys.iter_mut().filter(|key| !matches!(key.expr, Expr::Value(_))) {
+    let is_number =
+        |key: &Expr| matches!(key, Expr::Value(value) if matches!(value.value, Value::Number(..)));
+    for key in keys.iter_mut().filter(|key| !is_number(&key.expr)) {
         if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {
             key.expr = Expr::Identifier(alias.clone());
         }
