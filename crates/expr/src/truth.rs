@@ -2,15 +2,16 @@
 //! `is_sold = 'f'`. DataFusion finds no common type for the two. And CASE of a BOOLEAN, whose conditions
 //! guard its results.
 
+use crate::arithmetic::operator_of;
 use crate::comparison::{is_text, operands};
 use crate::walk::contains;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Case, Cast};
+use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Plans comparisons of a BOOLEAN with a text, whose types are asked for before a plan is
@@ -70,6 +71,51 @@ pub fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     }
     let Expr::Case(case) = expression else { return Ok(Transformed::no(expression)) };
     Ok(Transformed::yes(Expr::Case(Case { expr: Some(Box::new(lit(true))), ..case })))
+}
+
+/// Returns an OR whose right side divides, or reads texts, as one that computes this side only where the left
+/// one is not true, as PostgreSQL does: `b = 0 OR a / b > 2`.
+pub fn left_first(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = &expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let is_guarded = |side: &Expr| contains(side, |part| divides_or_reads(part, schema));
+    // Neither side may be what is planned as a join.
+    let stays = |part: &Expr| {
+        matches!(
+            part,
+            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
+        )
+    };
+    if !is_guarded(right) || is_guarded(left) || left.is_volatile() || contains(&expression, stays) {
+        return Ok(Transformed::no(expression));
+    }
+    let rest = binary_expr(right.as_ref().clone(), Operator::Or, left.as_ref().clone());
+    let when_then_expr = vec![(left.clone(), Box::new(lit(true)))];
+    let expr = Some(Box::new(lit(true)));
+    Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr: Some(Box::new(rest)) })))
+}
+
+/// Says whether an expression, apart from those within it, divides by what may be zero, or reads what may not
+/// be of its type.
+fn divides_or_reads(expr: &Expr, schema: &DFSchema) -> bool {
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..));
+    let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Divide | Operator::Modulo, right, .. }) => {
+            !is_constant(right)
+        }
+        Expr::Cast(Cast { expr, .. }) => !is_constant(expr) && is_text(expr),
+        Expr::ScalarFunction(ScalarFunction { func, args }) => match args.as_slice() {
+            [value] => func.name() == "cast" && !is_constant(value) && is_text(value),
+            [_, divisor] => {
+                let divides = matches!(operator_of(func), Some(Operator::Divide | Operator::Modulo));
+                (divides || matches!(func.name(), "mod" | "div")) && !is_constant(divisor)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
 /// Says whether an expression, apart from those within it, may be an error or have a value of its own each

@@ -81,6 +81,7 @@ const AS_COERCED: &[Rewrite] = &[
     float_extreme::in_plan,
     value_keys::in_order,
     truth::guarded,
+    truth::left_first,
 ];
 
 /// Returns the analyzer rules of DataFusion with ours in their places.
