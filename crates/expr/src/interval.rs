@@ -35,8 +35,8 @@ pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
 }
 
-/// Plans products and quotients of intervals and numbers, for which there are no operators, and comparisons of
-/// intervals with texts.
+/// Plans products and quotients of intervals and numbers, for which there are no operators, and comparisons
+/// of intervals with texts.
 #[derive(Debug)]
 pub struct Scaling;
 
@@ -71,7 +71,8 @@ impl ExprPlanner for Scaling {
     }
 }
 
-/// A comparison in which a text beside an interval is one: its type is asked for before the plan is rewritten.
+/// A comparison in which a text beside an interval is one: its type is asked for before the plan is
+/// rewritten.
 fn compared(expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
     let RawBinaryExpr { op, left, right } = expr;
     let read = |text: Expr| Expr::Cast(Cast::new(Box::new(text), INTERVAL));

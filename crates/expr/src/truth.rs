@@ -55,8 +55,8 @@ fn read_texts(mut alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
 }
 
 /// Returns a CASE of a BOOLEAN as one of `true`, whose branches are those of its conditions. DataFusion makes
-/// AND and OR of the other one, which compute what a condition has ruled out: `CASE WHEN b <> 0 THEN a / b > 1
-/// END` divided by zero. What cannot fail stays.
+/// AND and OR of the other one, which compute what a condition has ruled out: it divided by zero in
+/// `CASE WHEN b <> 0 THEN a / b > 1 END`. What cannot fail stays.
 pub fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::Case(Case { expr: None, when_then_expr, else_expr }) = &expression else {
         return Ok(Transformed::no(expression));
