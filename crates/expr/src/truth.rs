@@ -66,7 +66,8 @@ pub fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     let is_boolean = results.clone().any(|of| of.get_type(schema).is_ok_and(|of| of == DataType::Boolean));
     let mut later = when_then_expr.iter().skip(1).map(|(condition, _)| condition.as_ref());
     let fails = |of: &Expr| contains(of, |part| may_fail(part, schema));
-    if !is_boolean || !(first.is_some_and(Expr::is_volatile) || results.any(fails) || later.any(fails)) {
+    let is_guard = first.is_some_and(Expr::is_volatile) || results.any(fails) || later.any(fails);
+    if !is_boolean || !is_guard || contains(&expression, is_subquery) {
         return Ok(Transformed::no(expression));
     }
     let Expr::Case(case) = expression else { return Ok(Transformed::no(expression)) };
@@ -80,20 +81,18 @@ pub fn left_first(expression: Expr, schema: &DFSchema) -> Result<Transformed<Exp
         return Ok(Transformed::no(expression));
     };
     let is_guarded = |side: &Expr| contains(side, |part| divides_or_reads(part, schema));
-    // Neither side may be what is planned as a join.
-    let stays = |part: &Expr| {
-        matches!(
-            part,
-            Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)
-        )
-    };
-    if !is_guarded(right) || is_guarded(left) || left.is_volatile() || contains(&expression, stays) {
+    if !is_guarded(right) || is_guarded(left) || left.is_volatile() || contains(&expression, is_subquery) {
         return Ok(Transformed::no(expression));
     }
     let rest = binary_expr(right.as_ref().clone(), Operator::Or, left.as_ref().clone());
     let when_then_expr = vec![(left.clone(), Box::new(lit(true)))];
     let expr = Some(Box::new(lit(true)));
     Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr: Some(Box::new(rest)) })))
+}
+
+/// Says whether an expression is planned as a join.
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_))
 }
 
 /// Says whether an expression, apart from those within it, divides by what may be zero, or reads what may not
