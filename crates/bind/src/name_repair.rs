@@ -24,6 +24,7 @@ use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::join_using::merged_value;
 use hypostyle_sql::references::names_in;
+use hypostyle_sql::set_branches;
 use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -169,8 +170,11 @@ pub fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 /// Tells columns of one name apart, unless that has been done; whether there are any.
 async fn tell_once(is_apart: &mut bool, scope: Scope<'_>, statement: &mut Statement) -> bool {
-    !std::mem::replace(is_apart, true)
-        && (tell_apart(scope, statement).await || beside_lists::name_around(statement))
+    if std::mem::replace(is_apart, true) {
+        return false;
+    }
+    let has_branches = set_branches::name_computed(statement);
+    tell_apart(scope, statement).await || has_branches || beside_lists::name_around(statement)
 }
 
 /// Gives columns of one SELECT that have the same name names of their own.

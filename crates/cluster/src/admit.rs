@@ -12,11 +12,14 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 /// The seconds after which a node looks again whether another process is the same node.
 const ALONE: u64 = 5;
+
+/// How long a node that begins waits before it looks again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 impl Node {
     /// Adds a node, which must be there. One of the cluster that was drained is used again. One that is found
@@ -131,6 +134,26 @@ impl Node {
         };
         self.is_copy.store(is_copy, Ordering::Release);
         self.check_no_copy()
+    }
+
+    /// Does what [`Self::check_alone`] says for a node that begins: the process that was it before may take a
+    /// while to end.
+    ///
+    /// # Errors
+    /// As [`Self::check_alone`], after some patience.
+    pub fn begin_alone(&self, patience: Duration) -> Result<()> {
+        let since = Instant::now();
+        loop {
+            match self.check_alone() {
+                Err(error) if since.elapsed() < patience => {
+                    tracing::warn!(%error, "the other process is waited for");
+                    // It has promised nothing yet, whether or not the other one is reached next.
+                    self.is_copy.store(false, Ordering::Release);
+                    thread::sleep(AGAIN);
+                }
+                done => return done,
+            }
+        }
     }
 
     /// Refuses what only one process may do that is this node, if there was another one the last time.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 /// What a node has stored durably before it has answered anybody: neither ever goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kept {
-    /// The last term in which it has promised to take messages.
+    /// The last term in which it has promised to take messages. An earlier release does not tell it, which is
+    /// 0: each node of a cluster has promised a later one.
     pub promised: Term,
     /// The place of the catalog that it has stored. An earlier release does not tell it.
     pub stored: Option<Place>,
@@ -18,7 +19,8 @@ impl Kept {
     /// Says whether who keeps this has forgotten some of what was heard of it before.
     pub fn forgets(self, heard: Self) -> bool {
         let is_earlier = |stored: Place| heard.stored.is_some_and(|heard| stored < heard);
-        self.promised < heard.promised || self.stored.is_some_and(is_earlier)
+        let is_told = self.promised > Term(0);
+        (is_told && self.promised < heard.promised) || self.stored.is_some_and(is_earlier)
     }
 }
 
@@ -70,8 +72,9 @@ mod tests {
             (2, Some((2, 11)), true),
             (3, Some((2, 10)), true),
             (4, Some((1, 50)), true),
-            // An earlier release.
+            // Earlier releases.
             (3, None, false),
+            (0, None, false),
         ] {
             assert_eq!(kept(promised, stored).forgets(heard.of(node)), forgets, "{promised}, {stored:?}");
         }

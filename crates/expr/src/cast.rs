@@ -50,6 +50,9 @@ enum Special {
     Nearest,
     /// Casts DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
+    /// Casts DECIMALs to those of fewer places. DataFusion would move such a cast to the constant that the
+    /// value is compared with, where others are rounded to the same one, too.
+    FewerPlaces,
     /// Casts text to a time or a DECIMAL, in PostgreSQL's forms too.
     Read,
     /// Casts text to a DOUBLE or a FLOAT, which is infinite only if the text says so.
@@ -83,6 +86,17 @@ enum Special {
     Refused,
 }
 
+/// Returns how many places behind the point a DECIMAL has.
+fn places(of: &DataType) -> Option<i8> {
+    match of {
+        DataType::Decimal32(_, places)
+        | DataType::Decimal64(_, places)
+        | DataType::Decimal128(_, places)
+        | DataType::Decimal256(_, places) => Some(*places),
+        _ => None,
+    }
+}
+
 fn special(from: &DataType, to: &Field) -> Option<Special> {
     let is_time = |of: &DataType| {
         matches!(
@@ -112,6 +126,9 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
         (DataType::Decimal128(EXACT_DIGITS.., _), DataType::Float64) => Some(Special::Nearest),
         (DataType::Decimal128(..), DataType::Float32) => Some(Special::Nearest),
+        (from, to) if places(from).zip(places(to)).is_some_and(|(from, to)| to < from) => {
+            Some(Special::FewerPlaces)
+        }
         (from, DataType::Timestamp(..) | DataType::Date32) if from.is_string() => Some(Special::Read),
         (from, DataType::Interval(IntervalUnit::MonthDayNano)) if from.is_string() => Some(Special::Interval),
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
@@ -172,7 +189,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         return cast(&arrow::compute::cast(values, plain)?, to, safe);
     }
     match special(values.data_type(), to) {
-        None => cast_with_options(values, wanted, &options),
+        None | Some(Special::FewerPlaces) => cast_with_options(values, wanted, &options),
         Some(Special::Rounded) => cast_with_options(&rounded(values)?, wanted, &options),
         Some(Special::Narrowed) => narrowed(values, safe),
         Some(Special::Nearest) if *wanted == DataType::Float32 => nearest_floats(values),

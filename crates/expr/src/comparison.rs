@@ -3,14 +3,14 @@
 
 use crate::common_type::of_compared;
 use crate::pattern::{ESCAPE, check_pattern};
+use crate::walk::map_expressions;
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{
     AggregateFunctionParams, Between, Case, Cast, InList, ScalarFunction, WindowFunctionParams,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
 };
@@ -198,6 +198,30 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(binary_expr(*expr, operator, pattern)))
 }
 
+/// Writes the regular expression of any text as the empty one, which means the same: DataFusion makes
+/// `IS NOT NULL` of it, which is false for NULL, and not NULL.
+pub fn any_text(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    let pattern = match &mut expression {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::RegexMatch, right, .. }) => Some(right.as_mut()),
+        Expr::ScalarFunction(call) if call.func.name() == "regexp_like" => call.args.get_mut(1),
+        _ => None,
+    };
+    let Some(Expr::Literal(
+        ScalarValue::Utf8(Some(pattern))
+        | ScalarValue::LargeUtf8(Some(pattern))
+        | ScalarValue::Utf8View(Some(pattern)),
+        _,
+    )) = pattern
+    else {
+        return Ok(Transformed::no(expression));
+    };
+    if pattern.as_str() != ".*" {
+        return Ok(Transformed::no(expression));
+    }
+    pattern.clear();
+    Ok(Transformed::yes(expression))
+}
+
 /// Returns a pattern of SIMILAR TO as a regular expression.
 fn regular_expression(pattern: &str, escape: char) -> String {
     let mut regex = String::from("(?s)^(?:");
@@ -316,13 +340,8 @@ impl OptimizerRule for BothZeros {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let preserver = NamePreserver::new(&plan);
-        plan.map_expressions(|expression| {
-            let name = preserver.save(&expression);
-            let expression = expression.transform_up(|expression| {
-                with_both_zeros(expression).transform_data(|expression| Ok(of_constants(expression)))
-            })?;
-            Ok(expression.update_data(|expression| name.restore(expression)))
+        map_expressions(plan, |expression| {
+            with_both_zeros(expression).transform_data(|expression| Ok(of_constants(expression)))
         })
     }
 }

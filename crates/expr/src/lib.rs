@@ -30,6 +30,7 @@ pub mod interval_part;
 pub mod json;
 pub mod json_operators;
 pub mod lag_default;
+pub mod list_sets;
 pub mod meter;
 mod moments;
 pub mod nan;

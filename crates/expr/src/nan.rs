@@ -4,7 +4,7 @@
 
 use crate::comparison::operands;
 use crate::impl_portable;
-use crate::walk::contains;
+use crate::walk::{contains, keys_mut};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, FieldRef, Float16Type, Float32Type, Float64Type, Schema,
@@ -96,8 +96,8 @@ pub fn in_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Aggregate(mut aggregate) => {
             let schema = aggregate.input.schema().clone();
             let mut changed = false;
-            for expr in &mut aggregate.group_expr {
-                changed |= with_name(expr, &schema);
+            for key in aggregate.group_expr.iter_mut().flat_map(keys_mut) {
+                changed |= with_name(key, &schema);
             }
             Ok(Transformed::new_transformed(LogicalPlan::Aggregate(aggregate), changed))
         }

@@ -1,11 +1,11 @@
 //! The difference of two points in time, or of two times of day: an INTERVAL of days and a time, as in
-//! PostgreSQL and DuckDB. DataFusion's is a number of ticks.
+//! PostgreSQL and DuckDB. DataFusion's is a number of ticks. That of two dates is a number of days.
 
 use crate::comparison::is_text;
 use crate::impl_portable;
 use crate::interval::INTERVAL;
 use arrow::array::{ArrayRef, AsArray, IntervalMonthDayNanoArray};
-use arrow::compute::cast;
+use arrow::compute::{binary, cast};
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNano, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_datafusion_err};
@@ -23,8 +23,6 @@ use std::sync::{Arc, LazyLock};
 /// The difference of two expressions, if they are points in time, of which one may be a date or a
 /// text; or times of day, of which one may be a text.
 pub fn of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
-    static DIFFERENCE: LazyLock<Arc<ScalarUDF>> =
-        LazyLock::new(|| Arc::new(ScalarUDF::from(Difference::default())));
     let is_point = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(..)));
     let is_like_one = |expr: &Expr| {
         is_text(expr) || matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Timestamp(..)))
@@ -35,10 +33,7 @@ pub fn of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
         || is_like_one(left) && is_point(right)
         || is_time(left) && is_like_time(right)
         || is_like_time(left) && is_time(right);
-    is_meant.then(|| {
-        let operands = vec![left.clone(), right.clone()];
-        Expr::ScalarFunction(ScalarFunction::new_udf(DIFFERENCE.clone(), operands))
-    })
+    is_meant.then(|| call(left.clone(), right.clone()))
 }
 
 /// [`of`] what was not known to be points in time when it was planned.
@@ -48,6 +43,26 @@ pub fn in_plan(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         _ => None,
     };
     Ok(found.map_or_else(|| Transformed::no(expression), Transformed::yes))
+}
+
+/// Returns the days between two dates as a function of them. DataFusion takes the bounds of a difference of
+/// dates for durations, and fails to compare them with the days.
+pub fn of_dates(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32));
+    Ok(match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Minus, right })
+            if is_date(left.as_ref()) && is_date(right.as_ref()) =>
+        {
+            Transformed::yes(call(*left, *right))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn call(left: Expr, right: Expr) -> Expr {
+    static DIFFERENCE: LazyLock<Arc<ScalarUDF>> =
+        LazyLock::new(|| Arc::new(ScalarUDF::from(Difference::default())));
+    Expr::ScalarFunction(ScalarFunction::new_udf(DIFFERENCE.clone(), vec![left, right]))
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -81,6 +96,9 @@ impl ScalarUDFImpl for Difference {
 
     /// One type for both: in nanoseconds if one of them is, with a time zone if one of them has it.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if types.iter().all(|of| *of == DataType::Date32) {
+            return Ok(types.to_vec());
+        }
         if types.iter().any(|of| matches!(of, DataType::Time64(_))) {
             let has = |unit| types.contains(&DataType::Time64(unit));
             let unit = if has(TimeUnit::Nanosecond) { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
@@ -96,8 +114,11 @@ impl ScalarUDFImpl for Difference {
         Ok(vec![DataType::Timestamp(unit, zone); types.len()])
     }
 
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(INTERVAL)
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(match types {
+            [DataType::Date32, DataType::Date32] => DataType::Int64,
+            _ => INTERVAL,
+        })
     }
 
     fn is_strict(&self) -> bool {
@@ -107,6 +128,7 @@ impl ScalarUDFImpl for Difference {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let [left, right] = arrays.as_slice() else { return Err(of_two()) };
+        let is_of_dates = *left.data_type() == DataType::Date32;
         let tick = match left.data_type() {
             DataType::Timestamp(TimeUnit::Microsecond, _) | DataType::Time64(TimeUnit::Microsecond) => 1000,
             _ => 1,
@@ -114,6 +136,10 @@ impl ScalarUDFImpl for Difference {
         let ticks = |times: &ArrayRef| cast(times, &DataType::Int64);
         let (left, right) = (ticks(left)?, ticks(right)?);
         let (left, right) = (left.as_primitive::<Int64Type>(), right.as_primitive::<Int64Type>());
+        if is_of_dates {
+            let days = binary::<_, _, _, Int64Type>(left, right, |left, right| left - right)?;
+            return Ok(ColumnarValue::Array(Arc::new(days)));
+        }
         let differences = left.iter().zip(right).map(|pair| match pair {
             (Some(left), Some(right)) => difference(left, right, tick).map(Some).ok_or_else(|| {
                 external(Error::invalid_input("interval out of range").with_sqlstate("22008"))

@@ -234,6 +234,8 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
             let from = std::mem::take(of);
             **of = match step {
                 FirstStep::Clocks => clocks(*from, zone),
+                FirstStep::Midnight(time) if is_try => clocks(Expr::TryCast(TryCast::new(from, time)), zone),
+                FirstStep::Midnight(time) => clocks(Expr::Cast(Cast::new(from, time)), zone),
                 FirstStep::Zoned(local) if is_try => Expr::TryCast(TryCast::new(from, local)),
                 FirstStep::Zoned(local) => Expr::Cast(Cast::new(from, local)),
                 FirstStep::Within => {
@@ -417,6 +419,9 @@ enum FirstStep {
     /// Casts between points in time and the times that clocks show: casts of Arrow do not move the
     /// latter, or not all of them.
     Clocks,
+    /// A cast of dates to the times that clocks show when they begin, which is then moved as these: Arrow
+    /// refuses a midnight that a zone leaves out.
+    Midnight(DataType),
     /// Casts of what is within, some of which have steps of their own.
     Within,
 }
@@ -432,6 +437,9 @@ fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<
         }
         (Timestamp(_, Some(other)), to) if other != *zone && is_text_or_date(to) => Some(FirstStep::Clocks),
         (Timestamp(_, None), Timestamp(_, Some(other))) if other != zone => Some(FirstStep::Clocks),
+        (Date32 | Date64, Timestamp(unit, Some(other))) if other != zone => {
+            Some(FirstStep::Midnight(Timestamp(*unit, None)))
+        }
         (from, Timestamp(unit, Some(other))) if other != zone && is_text_or_date(&from) => {
             Some(FirstStep::Zoned(Timestamp(*unit, Some(zone.clone()))))
         }
@@ -502,6 +510,9 @@ fn cast_in_zone(values: &ArrayRef, to: &Field, zone: &Arc<str>, safe: bool) -> A
     match first_step(Ok(values.data_type().clone()), to.data_type(), zone) {
         Some(FirstStep::Zoned(local)) => {
             cast_as_sql(&cast_as_sql(values, &Field::new("", local, true), safe)?, to, safe)
+        }
+        Some(FirstStep::Midnight(time)) => {
+            cast_in_zone(&cast_as_sql(values, &Field::new("", time, true), safe)?, to, zone, safe)
         }
         Some(FirstStep::Clocks) => {
             let clocks = in_zones(values, |_| Some(zone.as_ref()));

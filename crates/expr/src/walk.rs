@@ -6,7 +6,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
 use std::sync::Arc;
 
 /// Says whether a node of the plan, or of a subquery in it, is one that is sought.
@@ -58,9 +58,31 @@ pub fn map_expressions(
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let preserver = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
+    node.map_expressions(|expr| named(&preserver, expr, &mut |expr: Expr| expr.transform_up(&mut rewrite)))
+}
+
+/// Rewrites an expression whose column keeps its name. The columns of grouping sets are those of their keys:
+/// a name for all of them would be that of no column.
+pub fn named(
+    preserver: &NamePreserver,
+    expr: Expr,
+    rewrite: &mut dyn FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let mut one = |expr: Expr| -> Result<Transformed<Expr>> {
         let name = preserver.save(&expr);
-        let expr = expr.transform_up(&mut rewrite)?;
-        Ok(expr.update_data(|expr| name.restore(expr)))
-    })
+        Ok(rewrite(expr)?.update_data(|expr| name.restore(expr)))
+    };
+    match expr {
+        Expr::GroupingSet(_) => expr.map_children(one),
+        expr => one(expr),
+    }
+}
+
+/// Returns what an expression of GROUP BY groups by: itself, or the keys of its grouping sets.
+pub fn keys_mut(expr: &mut Expr) -> Vec<&mut Expr> {
+    match expr {
+        Expr::GroupingSet(GroupingSet::Rollup(keys) | GroupingSet::Cube(keys)) => keys.iter_mut().collect(),
+        Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => sets.iter_mut().flatten().collect(),
+        other => vec![other],
+    }
 }

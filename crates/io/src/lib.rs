@@ -35,5 +35,5 @@ pub use lock::{Held, LOCK_TIMEOUT, Patience, Waiting};
 pub use machine::{machine_id, memory_of_groups, yield_to_others};
 pub use mapping::Mapping;
 pub use observer::{Observer, Operation};
-pub use socket::unsent_bytes;
+pub use socket::{unanswered_for, unsent_bytes};
 pub use store::{Lock, LockFile, LockFileGuard, Store, boot_id};

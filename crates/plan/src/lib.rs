@@ -12,6 +12,7 @@ pub mod computed_once;
 pub mod dependencies;
 pub mod eager_aggregates;
 mod empty_unions;
+mod estimates;
 pub mod filters;
 pub mod join_keys;
 pub mod join_order;

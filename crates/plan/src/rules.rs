@@ -20,8 +20,9 @@ use hypostyle_expr::walk::{map_expressions, schema_below};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, builtin, cast, common_type, comparison, extreme, field, float_extreme, interval,
-    interval_part, json, lag_default, nan, operand, overlaps, ranking, rounding, set_operation, shifted_sums,
-    structures, text_function, time_difference, time_part, time_zone, truth, value_keys, window_frame,
+    interval_part, json, lag_default, list_sets, nan, operand, overlaps, ranking, rounding, set_operation,
+    shifted_sums, structures, text_function, time_difference, time_part, time_zone, truth, value_keys,
+    window_frame,
 };
 use std::sync::Arc;
 
@@ -62,6 +63,7 @@ const AS_COERCED: &[Rewrite] = &[
     field::of_structures,
     arithmetic::checked,
     arithmetic::negated,
+    time_difference::of_dates,
     json::cast_by_meaning,
     cast::as_in_sql,
     value_keys::equal_by_keys,
@@ -73,10 +75,13 @@ const AS_COERCED: &[Rewrite] = &[
     aggregate::without_order,
     builtin::by_order,
     comparison::equal_zeros,
+    comparison::any_text,
     extreme::by_keys,
     nan::where_compared,
     float_extreme::in_plan,
     value_keys::in_order,
+    truth::guarded,
+    truth::left_first,
 ];
 
 /// Returns the analyzer rules of DataFusion with ours in their places.
@@ -112,6 +117,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
 
 fn watched(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
     match rule.name() {
+        "simplify_expressions" => Arc::new(Watched(Arc::new(list_sets::ListsStay(rule)))),
         "push_down_filter" => Arc::new(Watched(Arc::new(filters::WhereRowsStay::default()))),
         "propagate_empty_relation" => Arc::new(Watched(Arc::new(empty_unions::NamesStay::default()))),
         _ => Arc::new(Watched(rule)),

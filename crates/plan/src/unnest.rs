@@ -33,7 +33,7 @@ use datafusion::logical_expr::{
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::impl_portable;
 use hypostyle_expr::typed::scalar_in_type;
-use hypostyle_expr::walk::{any_node, contains};
+use hypostyle_expr::walk::{any_node, contains, keys_mut, named};
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_types::{Error, ErrorKind};
 use std::collections::BTreeSet;
@@ -242,13 +242,15 @@ impl Unnesting<'_> {
 
     fn aggregate(&mut self, aggregate: Aggregate) -> Result<LogicalPlan> {
         let preserver = NamePreserver::new_for_projection();
-        let exprs: Vec<Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
-        let names: Vec<_> = exprs.iter().map(|expr| preserver.save(expr)).collect();
-        let Some((input, exprs)) = self.values(&aggregate.input, exprs)? else {
+        let mut exprs: Vec<Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
+        let keys = exprs.iter_mut().flat_map(keys_mut);
+        let names: Vec<_> = keys.map(|key| preserver.save(key)).collect();
+        let Some((input, mut groups)) = self.values(&aggregate.input, exprs)? else {
             return Ok(LogicalPlan::Aggregate(aggregate));
         };
-        let mut groups: Vec<Expr> =
-            exprs.into_iter().zip(names).map(|(expr, name)| name.restore(expr)).collect();
+        for (key, name) in groups.iter_mut().flat_map(keys_mut).zip(names) {
+            *key = name.restore(std::mem::take(key));
+        }
         let aggregates = groups.split_off(aggregate.group_expr.len());
         Ok(LogicalPlan::Aggregate(Aggregate::try_new(input, groups, aggregates)?))
     }
@@ -1132,9 +1134,9 @@ fn bind_within(
         // What is around the node knows its columns by their names so far.
         let preserver = NamePreserver::new(&node);
         node.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let bound = bind_below(expr, outer, domain, Some(nearer), &around)?;
-            Ok(Transformed::yes(name.restore(bound)))
+            named(&preserver, expr, &mut |expr| {
+                bind_below(expr, outer, domain, Some(nearer), &around).map(Transformed::yes)
+            })
         })
     })?;
     let rename = |column| bind_below(column, outer, domain, Some(nearer), nearer);

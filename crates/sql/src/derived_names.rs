@@ -8,15 +8,15 @@ use crate::parse::Text;
 use crate::plain::{alias_of, relations_of};
 use crate::walk::{expressions, walk_mut};
 use sqlparser::ast::{
-    Distinct, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    VisitorMut,
+    Distinct, Expr, Function, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement,
+    TableFactor, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
 /// What DataFusion itself calls as it is written.
 const CALLED_SO: &str = "count(*)";
 
-/// Names such columns, and has ORDER BY of SELECT DISTINCT name the columns that it means.
+/// Names such columns, and those that ORDER BY means, which SELECT DISTINCT has by these names.
 pub fn rewrite(statement: &mut Statement) {
     if let Statement::Query(query) = statement {
         each_select(&mut query.body, name_fields);
@@ -111,8 +111,7 @@ fn is_rewritten(expr: &Expr) -> bool {
         match expr {
             Expr::Interval(_) | Expr::Collate { .. } => some = true,
             Expr::Function(function) => {
-                let name = function.name.to_string();
-                is_one &= !["columns", "unnest"].iter().any(|other| name.eq_ignore_ascii_case(other));
+                is_one &= !gives_several(function);
                 some |= expanded(function).is_some();
             }
             _ => {}
@@ -180,9 +179,12 @@ fn last_name(expr: &Expr) -> Option<&Ident> {
     }
 }
 
-/// Writes the keys of SELECT DISTINCT that are expressions of its columns as these columns. DataFusion wants
-/// the columns that are named in a key to be among those of the result.
+/// Names the columns that ORDER BY means by their places: beside aggregates, DataFusion finds one that is
+/// computed only by the name that is given to it. And writes the keys of SELECT DISTINCT that are expressions
+/// of its columns as these columns: DataFusion wants the columns that are named in a key to be among those of
+/// the result.
 fn name_keys(query: &mut Query) {
+    name_places(query);
     let SetExpr::Select(select) = query.body.as_ref() else { return };
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by else { return };
     if !matches!(select.distinct, Some(Distinct::Distinct)) {
@@ -195,10 +197,58 @@ fn name_keys(query: &mut Query) {
     }
 }
 
+fn name_places(query: &mut Query) {
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &query.order_by else { return };
+    let places: Vec<usize> = keys.iter().filter_map(|key| place_of(&key.expr)).collect();
+    // What becomes several columns moves the places of those behind it.
+    if places.is_empty() || !select.projection.iter().all(is_one_column) {
+        return;
+    }
+    let Select { projection, from, .. } = select.as_mut();
+    let relations: Vec<String> = relations_of(from.iter()).into_iter().filter_map(called).collect();
+    for place in places {
+        let item = place.checked_sub(1).and_then(|place| projection.get_mut(place));
+        if let Some(item) = item
+            && let SelectItem::UnnamedExpr(expr) = item
+            && let Some(alias) = wanted_name(expr, &relations, true)
+        {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// Returns the place of a column that a key means.
+fn place_of(key: &Expr) -> Option<usize> {
+    match key {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Says whether an item is one column, and no wildcard.
+pub fn is_one_column(item: &SelectItem) -> bool {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return false };
+    expressions(expr, &mut |expr| match expr {
+        Expr::Function(function) if gives_several(function) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_continue()
+}
+
+/// Says whether it is a call that may become several columns.
+fn gives_several(function: &Function) -> bool {
+    let name = function.name.to_string();
+    ["columns", "unnest"].iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
 /// Returns the alias of the column that an expression computes, unless another column has it, too.
 fn only_alias(items: &[SelectItem], key: &Expr) -> Option<Ident> {
-    // A name means the column of the result that has it.
-    if matches!(key, Expr::Identifier(_) | Expr::Nested(_)) {
+    // A name means the column of the result that has it, and a number the place of one.
+    if matches!(key, Expr::Identifier(_) | Expr::Nested(_)) || place_of(key).is_some() {
         return None;
     }
     let aliases = items.iter().filter_map(|item| match item {
@@ -279,6 +329,26 @@ mod tests {
     }
 
     #[test]
+    fn columns_that_an_order_means_by_their_places_are_named() {
+        for (sql, expected) in [
+            (
+                "SELECT * FROM (SELECT a, max(b) FROM t GROUP BY a ORDER BY 2, 1) AS x (p, q)",
+                r#"SELECT * FROM (SELECT a, max(b) AS "max(b)" FROM t GROUP BY a ORDER BY 2, 1) AS x (p, q)"#,
+            ),
+            (
+                "SELECT * FROM (SELECT *, a + 1 FROM t ORDER BY 2) AS x (p, q)",
+                "SELECT * FROM (SELECT *, a + 1 FROM t ORDER BY 2) AS x (p, q)",
+            ),
+            (
+                "SELECT * FROM (SELECT a + 1, b FROM t ORDER BY a) AS x (p, q)",
+                "SELECT * FROM (SELECT a + 1, b FROM t ORDER BY a) AS x (p, q)",
+            ),
+        ] {
+            assert_eq!(named(sql), expected, "{sql}");
+        }
+    }
+
+    #[test]
     fn keys_of_distinct_are_columns_of_the_result() {
         assert_eq!(
             named("SELECT DISTINCT upper(b) AS u, b AS c FROM t ORDER BY upper(b) DESC, b"),
@@ -287,6 +357,10 @@ mod tests {
         assert_eq!(
             named("SELECT * FROM (SELECT DISTINCT a + 1 FROM t ORDER BY a + 1)"),
             r#"SELECT * FROM (SELECT DISTINCT a + 1 AS "a + 1" FROM t ORDER BY "a + 1")"#
+        );
+        assert_eq!(
+            named("SELECT DISTINCT a, 1 AS b FROM t ORDER BY 1 DESC"),
+            "SELECT DISTINCT a, 1 AS b FROM t ORDER BY 1 DESC"
         );
         assert_eq!(
             named("SELECT upper(b) AS u FROM t ORDER BY upper(b)"),

@@ -74,6 +74,7 @@ pub mod same_named_tables;
 pub mod samples;
 mod search_cycle;
 pub mod selected;
+pub mod set_branches;
 pub mod set_orders;
 pub mod split;
 pub mod statement;

@@ -4,7 +4,9 @@
 //! refuses two columns of one name.
 
 use crate::identifier::fold;
-use sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr};
+use sqlparser::ast::{
+    Expr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value,
+};
 use std::collections::HashMap;
 
 /// The separator between a column's name and the number that tells it from others of that name. No
@@ -30,12 +32,19 @@ pub fn name_told_columns(query: &mut Query) {
 fn name_apart(query: &mut Query, apart: char) {
     let Some(select) = first_select(&mut query.body) else { return };
     let named = name_items(&mut select.projection, apart);
-    // ORDER BY with an expression of the result means its column.
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
-        for key in keys {
-            if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {
-                key.expr = Expr::Identifier(alias.clone());
-            }
+        order_by_names(keys, &named);
+    }
+}
+
+/// Writes keys of ORDER BY that are expressions of the result as its columns, which they mean. A number is a
+/// place, also where a column is this number.
+pub fn order_by_names(keys: &mut [OrderByExpr], named: &[(Expr, Ident)]) {
+    let is_number =
+        |key: &Expr| matches!(key, Expr::Value(value) if matches!(value.value, Value::Number(..)));
+    for key in keys.iter_mut().filter(|key| !is_number(&key.expr)) {
+        if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {
+            key.expr = Expr::Identifier(alias.clone());
         }
     }
 }
@@ -162,6 +171,15 @@ mod tests {
         assert_eq!(
             named("select 1+1, sum( x ) from t"),
             r#"SELECT 1 + 1 AS "1 + 1", sum(x) AS "sum(x)" FROM t"#
+        );
+    }
+
+    #[test]
+    fn a_number_in_order_by_is_a_place() {
+        assert_eq!(named("select a, 1 from t order by 1"), r#"SELECT a, 1 AS "1" FROM t ORDER BY 1"#);
+        assert_eq!(
+            named("select a, 1, b + 1 from t order by 1 desc, b + 1"),
+            r#"SELECT a, 1 AS "1", b + 1 AS "b + 1" FROM t ORDER BY 1 DESC, "b + 1""#
         );
     }
 

@@ -3,7 +3,7 @@
 //! read columns by these names.
 
 use crate::identifier::fold;
-use crate::names::{APART, first_select};
+use crate::names::{APART, first_select, order_by_names};
 use crate::parse::Text;
 use crate::walk::walk_mut;
 use crate::wire_rows::unnest_lists;
@@ -91,12 +91,7 @@ impl Namer {
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
-            // ORDER BY with an expression of the result means its column.
-            for key in keys {
-                if let Some((_, alias)) = renamed.iter().find(|(expression, _)| *expression == key.expr) {
-                    key.expr = Expr::Identifier(alias.clone());
-                }
-            }
+            order_by_names(keys, &renamed);
         }
     }
 
@@ -288,6 +283,10 @@ mod tests {
         assert_eq!(
             named("select upper(x) from (select max(a) from t) s order by upper(x)"),
             "SELECT upper(x) AS \"upper\" FROM (SELECT max(a) AS \"max\" FROM t) s ORDER BY \"upper\""
+        );
+        assert_eq!(
+            named("select a, 1 from t order by 1 desc"),
+            "SELECT a, 1 AS \"?column?\" FROM t ORDER BY 1 DESC"
         );
         assert_eq!(
             named("insert into t select s.max from (select max(a) from t) s"),

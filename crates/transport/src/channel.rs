@@ -67,6 +67,7 @@ pub struct Channel {
     transport: Transport,
     stall_time: Option<Duration>,
     frame_time: Option<Duration>,
+    answer_time: Option<Duration>,
     resumption: Option<Resumption>,
 }
 
@@ -95,7 +96,7 @@ struct Resumption {
 
 impl Channel {
     pub fn new(transport: Transport) -> Self {
-        Self { transport, stall_time: None, frame_time: None, resumption: None }
+        Self { transport, stall_time: None, frame_time: None, answer_time: None, resumption: None }
     }
 
     /// Returns a channel that continues over the sockets of `source`.
@@ -114,7 +115,8 @@ impl Channel {
             fruitless: 0,
             progress: (0, 0),
         };
-        Self { transport, stall_time: None, frame_time: None, resumption: Some(resumption) }
+        let resumption = Some(resumption);
+        Self { transport, stall_time: None, frame_time: None, answer_time: None, resumption }
     }
 
     pub fn socket(&self) -> &Socket {
@@ -133,6 +135,13 @@ impl Channel {
     pub fn set_frame_time(&mut self, time: Option<Duration>) {
         self.frame_time = time;
         self.transport.set_frame_time(time);
+    }
+
+    /// Sets the time after which the socket breaks if the peer's system acknowledges nothing of what is sent
+    /// to it: its machine is gone, or the network. What its program does not take, its system acknowledges.
+    pub fn set_answer_time(&mut self, time: Option<Duration>) {
+        self.answer_time = time;
+        self.transport.set_answer_time(time);
     }
 
     /// Returns the time at which the peer was last heard.
@@ -391,6 +400,7 @@ impl Channel {
             self.transport = resumption.source.reconnect(&error, hook)?;
             self.transport.set_stall_time(self.stall_time);
             self.transport.set_frame_time(self.frame_time);
+            self.transport.set_answer_time(self.answer_time);
             match self.agree(hook) {
                 Ok(()) => {
                     self.open_streams();

@@ -34,6 +34,9 @@ const SLICES_MAX: usize = 1024;
 /// The bytes that go through TLS between two writes to the socket.
 const TLS_BYTES: usize = 256 << 10;
 
+/// How often it is looked at whether the peer's system answers.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
 /// A received frame.
 #[derive(Debug)]
 pub struct Frame {
@@ -78,6 +81,11 @@ pub struct Transport {
     /// waited for.
     frame_time: Option<Duration>,
     rest_since: Option<Instant>,
+    /// The time after which the connection fails if the peer's system answers nothing, since when it was seen
+    /// that it does not, and when that was looked at last.
+    answer_time: Option<Duration>,
+    unanswered_since: Option<Instant>,
+    looked: Instant,
     /// The bytes that were sent while the link was full, and the time since when it is full.
     full: Full,
     filled: Option<Filled>,
@@ -103,6 +111,9 @@ impl Transport {
             stall_time: None,
             frame_time: None,
             rest_since: None,
+            answer_time: None,
+            unanswered_since: None,
+            looked: Instant::now(),
             full: Full::default(),
             filled: None,
             broken: false,
@@ -154,6 +165,34 @@ impl Transport {
     /// of it. Each byte begins it anew.
     pub(crate) fn set_frame_time(&mut self, time: Option<Duration>) {
         self.frame_time = time;
+    }
+
+    /// Sets the time after which the connection breaks if the peer's system acknowledges nothing of what is
+    /// sent to it. The peer's program may let it wait as long as it likes.
+    pub(crate) fn set_answer_time(&mut self, time: Option<Duration>) {
+        self.answer_time = time;
+        if let Some(time) = time {
+            self.socket.ask_after(time);
+        }
+    }
+
+    /// Looks from time to time whether the peer's system is there.
+    fn check_answers(&mut self) -> Result<()> {
+        let Some(time) = self.answer_time.filter(|_| self.looked.elapsed() > LOOK_INTERVAL) else {
+            return Ok(());
+        };
+        self.looked = Instant::now();
+        let Some(unanswered) = self.socket.unanswered_for() else {
+            self.unanswered_since = None;
+            return Ok(());
+        };
+        // A connection that was idle has had no answer for long when the first packet is lost.
+        let since = *self.unanswered_since.get_or_insert(self.looked);
+        if unanswered.min(since.elapsed()) <= time {
+            return Ok(());
+        }
+        let message = format!("the other side has not answered for {} s", time.as_secs_f64());
+        Err(self.stopped(Stop::Failed(Error::new(ErrorKind::Connection, message))))
     }
 
     /// Returns the bytes that were sent while the socket was full, and the time that this took.
@@ -263,7 +302,7 @@ impl Transport {
             self.check_descriptors()?;
             match self.fill() {
                 Ok(()) => (self.heard, self.rest_since) = (Instant::now(), None),
-                Err(Stop::Wait) => return Ok(None),
+                Err(Stop::Wait) => return self.check_answers().map(|()| None),
                 Err(stop) => return Err(self.stopped(stop)),
             }
         }
@@ -467,6 +506,7 @@ impl Transport {
             let message = format!("the other side has taken nothing for {} s", time.as_secs_f64());
             return Err(self.stopped(Stop::Failed(Error::new(ErrorKind::Connection, message))));
         }
+        self.check_answers()?;
         if !self.has_room() && self.socket.is_left() {
             return Err(self.stopped(Stop::Closed));
         }

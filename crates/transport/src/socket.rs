@@ -21,9 +21,9 @@ use std::time::Duration;
 /// link, and decisions based on it would come too late.
 const UNSENT_BYTES: u32 = 128 << 10;
 
-/// A peer that disappears silently is noticed after two minutes. Bytes that it does not take are no
-/// sign of that: a program may let its result wait. So there is no `TCP_USER_TIMEOUT`, which would
-/// count them.
+/// A peer that disappears silently is noticed after two minutes, if nothing is sent to it. Bytes that it does
+/// not take are no sign of that: a program may let its result wait. So there is no `TCP_USER_TIMEOUT`, which
+/// would count them. Bytes that its system does not acknowledge are: see `Transport::set_answer_time`.
 const ALIVE_TIME: Duration = Duration::from_secs(60);
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const ALIVE_RETRIES: u32 = 4;
@@ -150,6 +150,24 @@ impl Socket {
             Self::Tcp(stream) => hypostyle_io::unsent_bytes(stream),
             Self::Unix(_) => None,
         }
+    }
+
+    /// Returns for how long the peer's system has answered nothing that goes to it again and again.
+    pub(crate) fn unanswered_for(&self) -> Option<Duration> {
+        match self {
+            Self::Tcp(stream) => hypostyle_io::unanswered_for(stream),
+            Self::Unix(_) => None,
+        }
+    }
+
+    /// Has the system ask a peer of which nothing has come for a time whether it is there, and end the
+    /// connection if that answers nothing for as long again.
+    pub(crate) fn ask_after(&self, time: Duration) {
+        let Self::Tcp(stream) = self else { return };
+        let interval = (time / ALIVE_RETRIES).max(Duration::from_secs(1));
+        let alive = TcpKeepalive::new().with_time(time).with_interval(interval).with_retries(ALIVE_RETRIES);
+        // Otherwise it is asked later.
+        let _later = SockRef::from(stream).set_tcp_keepalive(&alive);
     }
 
     /// Ends both directions, for every thread that uses the socket.

@@ -7,7 +7,9 @@ use hypostyle::cluster::Member;
 use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::{Answer, Peers, RowReader, not_here};
-use std::sync::Arc;
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn an_insert_into_many_fragments_takes_few_places() {
@@ -178,4 +180,84 @@ fn a_node_that_was_away_gets_what_it_has_missed() {
     assert!(catalogs.iter().all(|catalog| *catalog == catalogs[0]));
     let sum = "SELECT count(*), sum(k) FROM t";
     assert_eq!(sorted_rows(&cluster.on(2), sum).unwrap(), ["200|20100"]);
+}
+
+/// Counts the requests to each node, by their kinds.
+struct Counted {
+    wires: Arc<dyn Peers>,
+    requests: Mutex<BTreeMap<(String, &'static str), usize>>,
+}
+
+impl Counted {
+    /// Returns how often each node was asked since the last time.
+    fn take(&self) -> BTreeMap<(String, &'static str), usize> {
+        std::mem::take(&mut *self.requests.lock().unwrap())
+    }
+}
+
+impl Peers for Counted {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        let kind = match &request.request {
+            Request::Run(_) | Request::Stage(_) | Request::Rows(_) => "part",
+            Request::Append { .. } | Request::AppendAll { .. } | Request::Update { .. } => "append",
+            Request::Ask(_) | Request::Store(_) => "catalog",
+            _ => "other",
+        };
+        *self.requests.lock().unwrap().entry((node.name.clone(), kind)).or_default() += 1;
+        self.wires.call(node, request, rows)
+    }
+}
+
+/// The most fragments of a table, with a replica of each on all nodes: what a statement asks of a node does
+/// not grow with them.
+#[test]
+fn as_many_fragments_as_there_may_be_are_loaded_and_queried() {
+    let made = OnceCell::new();
+    let cluster = Cluster::reached_by(3, |wires| {
+        made.get_or_init(|| Arc::new(Counted { wires: wires.clone(), requests: Mutex::default() })).clone()
+    });
+    let counted: Arc<Counted> = made.into_inner().unwrap();
+    let coordinator = cluster.on(0);
+    let run = |sql: &str, kinds: &[(&str, usize)]| {
+        counted.take();
+        let result = coordinator.execute(sql).unwrap();
+        if result.is_query() {
+            result.record_batches().unwrap();
+        }
+        let asked = counted.take();
+        for ((node, kind), count) in &asked {
+            let most = kinds.iter().find(|(of, _)| of == kind).map_or(0, |(_, most)| *most);
+            assert!(*kind == "other" || *count <= most, "{sql}: {count} requests of \"{kind}\" to {node}");
+        }
+        let is_there = |kind: &str| asked.keys().any(|(_, of)| *of == kind);
+        assert!(kinds.iter().all(|(kind, _)| *kind == "part" || is_there(kind)), "{sql}: {asked:?}");
+    };
+    // Two changes are stored and published. A node that is slow is asked again.
+    let catalog = ("catalog", 16);
+    run(
+        "CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 4096 FRAGMENTS REPLICAS 3",
+        &[catalog],
+    );
+    for first in [1, 8193] {
+        let rows = format!("SELECT x, 1 FROM generate_series({first}, {}) AS r (x)", first + 8191);
+        run(&format!("INSERT INTO t {rows}"), &[catalog, ("append", 2)]);
+    }
+    run("SELECT count(*), sum(k) FROM t", &[("part", 1)]);
+    run("SELECT k % 7, count(*) FROM t GROUP BY 1", &[("part", 1)]);
+    run("UPDATE t SET n = 2 WHERE k % 64 = 0", &[catalog, ("append", 2), ("part", 2)]);
+    run("DELETE FROM t WHERE k % 64 = 1", &[catalog, ("append", 2), ("part", 2)]);
+    let sum = "SELECT count(*), sum(k), sum(n) FROM t";
+    let expected = ["16128|132136704|16384"];
+    for node in 0..3 {
+        assert_eq!(sorted_rows(&cluster.on(node), sum).unwrap(), expected, "node {node}");
+        let bytes = cluster.nodes[node].catalog().unwrap().encode().unwrap().len();
+        assert!(bytes < 4 << 20, "{bytes} bytes of a catalog");
+    }
+    let replicas = "SELECT count(*), count(DISTINCT node) FROM hypostyle_cluster.replica WHERE in_sync";
+    assert_eq!(sorted_rows(&coordinator, replicas).unwrap(), ["12288|3"]);
+    cluster.cut(1);
+    assert_eq!(sorted_rows(&coordinator, sum).unwrap(), expected);
+    assert_eq!(sorted_rows(&coordinator, "SELECT n FROM t WHERE k = 4096").unwrap(), ["2"]);
+    cluster.mend(1);
+    run("DROP TABLE t", &[catalog]);
 }

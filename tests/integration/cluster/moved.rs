@@ -130,6 +130,30 @@ fn a_node_that_has_moved_is_found_where_it_is() {
     assert_eq!(failure(&coordinator, add).sqlstate(), "42710");
 }
 
+#[test]
+fn nodes_that_have_exchanged_their_addresses_are_found() {
+    let cluster = Cluster::new(5);
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 10 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(1, 60) AS r (v)").unwrap();
+    for (address, node) in [("h2:1", 2), ("h3:1", 1)] {
+        let node = Arc::downgrade(&cluster.nodes[node]);
+        cluster.wires.nodes.lock().unwrap().insert(address.to_string(), node);
+    }
+    // Each is asked in the place of the other, and neither is taken for a copy.
+    cluster.nodes.iter().for_each(|node| node.check_alone().unwrap());
+    // When one of them is told of, the other one is where that was.
+    coordinator.execute("ALTER CLUSTER ADD NODE n2 ADDRESS 'h3:1'").unwrap();
+    cluster.nodes[0].look_after();
+    let addresses = "SELECT node, address FROM hypostyle_cluster.node WHERE node IN ('n2', 'n3')";
+    assert_eq!(on_each(&cluster, addresses), vec![vec!["n2|h3:1", "n3|h2:1"]; 5]);
+    coordinator.execute("INSERT INTO t SELECT v, 1 FROM generate_series(61, 120) AS r (v)").unwrap();
+    assert_eq!(on_each(&cluster, READ), vec![vec!["120|120"]; 5]);
+    cluster.nodes.iter().for_each(|node| node.check_alone().unwrap());
+}
+
 /// Opens a copy of the second node's database, made at this moment, as that node at another address.
 fn copied(cluster: &Cluster, directory: &Path, name: &str) -> (Database, Arc<Node>) {
     let path = directory.join(name);
@@ -140,6 +164,21 @@ fn copied(cluster: &Cluster, directory: &Path, name: &str) -> (Database, Arc<Nod
     let node = database.join_cluster("n2", &address, cluster.wires.clone()).unwrap();
     cluster.wires.nodes.lock().unwrap().insert(address, Arc::downgrade(&node));
     (database, node)
+}
+
+#[test]
+fn a_node_that_begins_waits_for_the_process_before_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = backup::new_on_disk(directory.path());
+    let next = copied(&cluster, directory.path(), "next");
+    assert_eq!(next.1.begin_alone(Duration::ZERO).unwrap_err().sqlstate(), "55000");
+    std::thread::scope(|scope| {
+        let begins = scope.spawn(|| next.1.begin_alone(Duration::from_secs(60)));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!begins.is_finished());
+        cluster.cut(1);
+        begins.join().unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -98,6 +98,140 @@ fn references_are_kept_as_in_one_database() {
     }
 }
 
+/// Makes tables whose rows go, or get other values, with the keys that they refer to.
+fn make_following(connection: &Connection, (keys, rows): (&str, &str)) {
+    // As many fragments as `p` has, by the same keys. Rows with NULL are not partitioned by range here.
+    let by = |column: &str| keys.replace("(k)", &format!("({column})"));
+    let (others, last) = (if keys == RANGES { "REPLICATED".into() } else { by("p") }, by("m"));
+    for sql in [
+        format!("CREATE TABLE p (k BIGINT PRIMARY KEY, n INTEGER) {keys}"),
+        format!(
+            "CREATE TABLE c (id BIGINT, p BIGINT REFERENCES p ON DELETE CASCADE ON UPDATE CASCADE, s VARCHAR) {rows}"
+        ),
+        format!(
+            "CREATE TABLE d (id BIGINT, p BIGINT DEFAULT 1 REFERENCES p ON DELETE SET NULL ON UPDATE SET DEFAULT) {others}"
+        ),
+        format!(
+            "CREATE TABLE m (k BIGINT PRIMARY KEY, p BIGINT REFERENCES p ON DELETE CASCADE ON UPDATE SET NULL) {keys}"
+        ),
+        format!("CREATE TABLE l (id BIGINT, m BIGINT REFERENCES m ON DELETE CASCADE) {last}"),
+    ] {
+        connection.execute(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+}
+
+const FOLLOWED: [&str; 18] = [
+    "INSERT INTO p SELECT v, 0 FROM generate_series(1, 60) AS r (v)",
+    "INSERT INTO c SELECT v, v % 60 + 1, 's' FROM generate_series(1, 200) AS r (v)",
+    "INSERT INTO d SELECT v, v % 60 + 1 FROM generate_series(1, 100) AS r (v)",
+    "INSERT INTO m SELECT v, v % 60 + 1 FROM generate_series(1, 80) AS r (v)",
+    "INSERT INTO l SELECT v, v % 80 + 1 FROM generate_series(1, 160) AS r (v)",
+    "DELETE FROM p WHERE k > 50",
+    "UPDATE p SET k = k + 1000 WHERE k BETWEEN 10 AND 20",
+    "UPDATE p SET n = n + 1, k = k WHERE k < 30",
+    "BEGIN; DELETE FROM p WHERE k = 5; INSERT INTO c VALUES (500, 5, 't')",
+    "ROLLBACK",
+    "BEGIN; INSERT INTO p VALUES (700, 0); INSERT INTO c VALUES (700, 700, 't'); INSERT INTO m VALUES (700, 700); \
+     INSERT INTO l VALUES (700, 700); UPDATE p SET k = 701 WHERE k = 700; DELETE FROM p WHERE k = 4; COMMIT",
+    "BEGIN; UPDATE p SET k = 800 WHERE k = 6; UPDATE p SET k = 801 WHERE k = 800; COMMIT",
+    "BEGIN; DELETE FROM p WHERE k = 8; ROLLBACK",
+    // Keys that rows would refer to which get defaults.
+    "DELETE FROM p WHERE k = 1",
+    "UPDATE p SET k = 900 WHERE k = 2",
+    "DELETE FROM m WHERE k < 30",
+    "DELETE FROM p WHERE k > 30",
+    "DELETE FROM p",
+];
+
+#[test]
+fn rows_follow_the_keys_that_they_refer_to_as_in_one_database() {
+    for (node, ways) in [0, 1].into_iter().flat_map(|node| DISTRIBUTIONS.map(|ways| (node, ways))) {
+        let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        let cluster = Cluster::new(3);
+        let connection = cluster.on(node);
+        make_following(&one, ("", ""));
+        make_following(&connection, ways);
+        for sql in FOLLOWED {
+            let (expected, found) = (one.execute(sql), connection.execute(sql));
+            match (expected, found) {
+                (Ok(expected), Ok(found)) => {
+                    assert_eq!(found.rows_affected(), expected.rows_affected(), "{ways:?}: {sql}");
+                }
+                (Err(expected), Err(found)) => {
+                    assert_eq!(found.sqlstate(), expected.sqlstate(), "{ways:?}: {sql}: {found}");
+                }
+                (expected, found) => panic!("{ways:?}: {sql}: {:?} and {:?}", expected.err(), found.err()),
+            }
+            if one.is_in_transaction() {
+                continue;
+            }
+            for all in [
+                "SELECT k, n FROM p",
+                "SELECT id, p, s FROM c",
+                "SELECT id, p FROM d",
+                "SELECT k, p FROM m",
+                "SELECT id, m FROM l",
+            ] {
+                let rows = sorted_rows(&one, all).unwrap();
+                assert_eq!(on_each(&cluster, all), vec![rows; 3], "{ways:?}: {sql}: {all}");
+            }
+        }
+        assert_eq!(sorted_rows(&one, "SELECT count(*) FROM c").unwrap(), ["0"]);
+    }
+}
+
+#[test]
+fn rows_follow_others_of_their_table() {
+    for action in ["ON DELETE CASCADE ON UPDATE CASCADE", "ON DELETE SET NULL", "ON DELETE RESTRICT"] {
+        let one = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        let cluster = Cluster::new(2);
+        let connection = cluster.on(1);
+        let table = format!("CREATE TABLE tree (k BIGINT PRIMARY KEY, up BIGINT REFERENCES tree {action})");
+        one.execute(&table).unwrap();
+        connection.execute(&format!("{table} PARTITION BY HASH (k) INTO 3 FRAGMENTS")).unwrap();
+        for sql in [
+            // Below each row there are two.
+            "INSERT INTO tree SELECT v, CASE WHEN v > 1 THEN (v - v % 2) / 2 END FROM generate_series(1, 63) AS r (v)",
+            "UPDATE tree SET k = 100 WHERE k = 5",
+            "DELETE FROM tree WHERE k = 6",
+            "DELETE FROM tree WHERE k IN (40, 20, 41)",
+            "BEGIN; INSERT INTO tree VALUES (70, 7), (71, 70); DELETE FROM tree WHERE k = 70; COMMIT",
+            "ROLLBACK",
+            "DELETE FROM tree",
+        ] {
+            let (expected, found) = (one.execute(sql), connection.execute(sql));
+            let state = |error: hypostyle::Error| error.sqlstate().to_string();
+            assert_eq!(found.err().map(state), expected.err().map(state), "{action}: {sql}");
+            if one.is_in_transaction() {
+                continue;
+            }
+            let all = "SELECT k, up FROM tree";
+            assert_eq!(on_each(&cluster, all), vec![sorted_rows(&one, all).unwrap(); 2], "{action}: {sql}");
+        }
+    }
+}
+
+#[test]
+fn a_row_that_comes_for_a_key_goes_with_it_or_is_refused() {
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(0);
+    make_following(&connection, DISTRIBUTIONS[1]);
+    connection
+        .execute(&format!("INSERT INTO p SELECT v, 0 FROM generate_series(0, {}) AS r (v)", KEYS - 1))
+        .unwrap();
+    let insert = |key: u32| format!("INSERT INTO c VALUES ({key}, {key}, 'x')");
+    let delete = |key: u32| format!("DELETE FROM p WHERE k = {key}");
+    // Each key goes; a row comes before, and goes with it, or is refused.
+    assert!(race(&cluster, insert, delete) >= KEYS as usize);
+    for table in ["p", "c"] {
+        assert_eq!(
+            on_each(&cluster, &format!("SELECT count(*) FROM {table}")),
+            vec![vec!["0"]; 3],
+            "{table}"
+        );
+    }
+}
+
 #[test]
 fn errors_name_the_constraint_the_key_and_the_table() {
     let cluster = Cluster::new(2);
@@ -319,10 +453,7 @@ fn other_foreign_keys_are_refused() {
         "ALTER TABLE own ADD FOREIGN KEY (k) REFERENCES p",
         "CREATE TABLE u (a BIGINT REFERENCES own) REPLICATED",
         "ALTER TABLE c ADD FOREIGN KEY (id) REFERENCES own",
-        "CREATE TABLE u (a BIGINT REFERENCES p ON DELETE CASCADE) REPLICATED",
-        "CREATE TABLE u (a BIGINT REFERENCES p ON UPDATE SET NULL) REPLICATED",
         "CREATE TABLE u (a BIGINT REFERENCES p DEFERRABLE INITIALLY DEFERRED) REPLICATED",
-        "CREATE TABLE u (a BIGINT PRIMARY KEY, b BIGINT REFERENCES u ON DELETE RESTRICT) REPLICATED",
         "ALTER TABLE p RENAME TO q",
         "ALTER TABLE p RENAME COLUMN k TO key",
     ] {

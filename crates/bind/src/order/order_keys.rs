@@ -249,7 +249,8 @@ fn written(expr: &Expr) -> &Expr {
     }
 }
 
-/// Takes the names of items for keys that are written as these: `SELECT sum(x) AS x … ORDER BY sum(x)`.
+/// Takes the names of items for keys that are written as these: `SELECT sum(x) AS x … ORDER BY sum(x)`. The
+/// name of an item means this one, also where another item is the column of this name.
 struct Repeated;
 
 impl VisitorMut for Repeated {
@@ -262,7 +263,9 @@ impl VisitorMut for Repeated {
             && let Some(keys) = keys_of(&mut query.order_by)
         {
             for key in keys {
-                if let Some(alias) = repeated(&select.projection, &key.expr) {
+                if !is_of_result(&key.expr, &select.projection)
+                    && let Some(alias) = repeated(&select.projection, &key.expr)
+                {
                     key.expr = Expr::Identifier(alias.clone());
                 }
             }

@@ -10,6 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long the process that was the node before may take to end.
+const ENDING: Duration = Duration::from_secs(5);
+
 /// Makes the database of a server a node, by its configuration.
 ///
 /// # Errors
@@ -30,7 +33,7 @@ pub fn join(server: &Arc<Server>, database: &Database, config: &Config) -> Resul
     let peers = RemotePeers::new(NODES_USER, password, certificates).found_at(places);
     let peers = peers.by_certificate(!config.password_needed);
     let node = database.join_cluster(&config.name, config.advertised(), Arc::new(peers))?;
-    node.check_alone()?;
+    node.begin_alone(ENDING)?;
     node.set_clients(server.clients_max());
     node.set_door(server.door());
     for name in node.strangers()? {

@@ -13,7 +13,7 @@ use clients::{Clients, TABLES};
 use hypostyle::Result;
 use hypostyle::arrow::array::AsArray;
 use hypostyle::arrow::compute::cast;
-use hypostyle::arrow::datatypes::DataType;
+use hypostyle::arrow::datatypes::{DataType, Float64Type};
 use nodes::{Nodes, name, numbers};
 use random::{Random, rounds, seeds};
 use rustix::process::Signal;
@@ -221,6 +221,85 @@ fn a_coordinator_that_is_lost_is_replaced() {
         let count = "SELECT count(*), count(DISTINCT k), max(k) FROM kept";
         let found = numbers(&nodes.connect(node).unwrap(), count).unwrap();
         assert_eq!(found, [[written, written, written - 1]], "{}", name(node));
+    }
+    drop(nodes);
+    std::fs::remove_dir_all(directory).unwrap();
+}
+
+/// Returns how many requests of other nodes a node has worked for since half a second and longer.
+fn served(nodes: &Nodes, node: usize) -> Result<usize> {
+    let shown = nodes.connect(node)?.execute("SHOW SESSIONS")?.record_batches()?;
+    let of_batch = shown.iter().map(|batch| {
+        let text = |name: &str| cast(batch.column_by_name(name).unwrap(), &DataType::Utf8).unwrap();
+        let (states, statements) = (text("state"), text("statement"));
+        let seconds = batch.column_by_name("seconds").unwrap().as_primitive::<Float64Type>();
+        let sessions = states.as_string::<i32>().iter().zip(statements.as_string::<i32>()).zip(seconds);
+        let works = |((state, statement), seconds): &((Option<&str>, Option<&str>), Option<f64>)| {
+            let is_call = statement.is_some_and(|statement| statement.starts_with("call of "));
+            *state == Some("active") && is_call && seconds.is_some_and(|seconds| seconds > 0.5)
+        };
+        sessions.filter(works).count()
+    });
+    Ok(of_batch.sum())
+}
+
+/// The time in which nothing is left of a query whose node was killed: the others notice it at once.
+const ENDED: Duration = Duration::from_secs(10);
+
+#[test]
+fn nothing_is_left_of_the_queries_of_a_node_that_was_killed() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cluster-asked");
+    let nodes = Nodes::start(&directory, 3, false, false);
+    unite(&nodes).unwrap();
+    for sql in [
+        "CREATE TABLE p (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2",
+        "INSERT INTO p SELECT x FROM generate_series(1, 3000) AS r (x)",
+        "CREATE TABLE d (k BIGINT) REPLICATED",
+        "INSERT INTO d SELECT k FROM p",
+    ] {
+        nodes.run(0, sql).unwrap();
+    }
+    // No row of it ever comes; in stages, rows of both nodes meet on them.
+    let endless = |table: &str| {
+        format!(
+            "SELECT count(*) FROM p JOIN {table} AS one ON p.k % 2 = one.k % 2 JOIN {table} AS other \
+             ON one.k % 2 = other.k % 2 WHERE (p.k + one.k + other.k) % 7919 = -1"
+        )
+    };
+    // The node that is asked does not coordinate, so that the others are served meanwhile.
+    for (stages, table) in [("off", "d"), ("on", "p")] {
+        let asked = nodes.connect(2).unwrap();
+        asked.execute(&format!("SET stages = {stages}")).unwrap();
+        let query = endless(table);
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                drop(asked.execute(&query).and_then(|rows| rows.record_batches()).unwrap_err())
+            });
+            for other in 0..2 {
+                until(HEAL, "a query runs on all nodes", || {
+                    served(&nodes, other).is_ok_and(|count| count > 0)
+                });
+            }
+            nodes.kill(2);
+            for other in 0..2 {
+                let what = format!("stages {stages}: {} ends its work for a killed node", name(other));
+                until(ENDED, &what, || served(&nodes, other).is_ok_and(|count| count == 0));
+            }
+            // The client looks for its session there.
+            nodes.begin(2);
+            nodes.wait(2);
+        });
+    }
+    let whole = nodes.connect(2).unwrap();
+    whole.execute("SET stages = on").unwrap();
+    let count = "SELECT count(*) FROM p JOIN p AS one ON p.k % 1000 = one.k % 1000";
+    let since = Instant::now();
+    loop {
+        match numbers(&whole, count) {
+            Ok(rows) => break assert_eq!(rows, [[9000]]),
+            Err(error) => assert!(since.elapsed() < HEAL, "{error}"),
+        }
+        thread::sleep(Duration::from_millis(200));
     }
     drop(nodes);
     std::fs::remove_dir_all(directory).unwrap();

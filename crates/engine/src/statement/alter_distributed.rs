@@ -248,7 +248,8 @@ fn check_kinds(table: &Table, before: &TableEntry, after: &TableEntry, are_looke
             }
             continue;
         };
-        if column.identity.is_some() && old.identity != column.identity {
+        // ALWAYS or BY DEFAULT is for those who give values. Who counts already goes on where it is.
+        if column.identity.is_some() && old.identity.is_none() {
             return refused(
                 "another way to give a column its values (make a new table, and INSERT the rows)",
             );

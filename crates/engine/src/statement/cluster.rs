@@ -28,8 +28,8 @@ use hypostyle_sql::cluster::{AlterCluster, Bound, ClusterStatement, Distribution
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::type_tree::type_of;
 use hypostyle_storage::{
-    Catalog as Definitions, ConstraintRule, DeclaredIndex, Deferral, IndexEntry, NewColumn,
-    ReferentialAction, SCHEMA_MAIN, TableEntry, Transaction,
+    Catalog as Definitions, ConstraintRule, DeclaredIndex, Deferral, IndexEntry, NewColumn, SCHEMA_MAIN,
+    TableEntry, Transaction,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::BTreeSet;
@@ -374,27 +374,13 @@ pub(super) fn referred(
 ) -> Result<Vec<Referred>> {
     let mut found = BTreeSet::new();
     for constraint in &table.constraints {
-        let ConstraintRule::ForeignKey { table: other, on_delete, on_update, .. } = &constraint.rule else {
-            continue;
-        };
-        let keeps = |action| matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict);
-        if !keeps(*on_delete) || !keeps(*on_update) {
-            return Err(Error::unsupported(
-                "a foreign key of a table of the cluster is ON DELETE and ON UPDATE NO ACTION or RESTRICT: change the rows \
-                 that refer to others by a statement of its own, in the same transaction",
-            ));
-        }
+        let ConstraintRule::ForeignKey { table: other, .. } = &constraint.rule else { continue };
         if constraint.deferral != Deferral::Never {
             return Err(Error::unsupported(
                 "a foreign key of a table of the cluster is not DEFERRABLE: it is checked after each statement",
             ));
         }
         if *other == table.id {
-            if *on_delete != ReferentialAction::NoAction || *on_update != ReferentialAction::NoAction {
-                return Err(Error::unsupported(
-                    "a foreign key of a table of the cluster to itself is ON DELETE and ON UPDATE NO ACTION",
-                ));
-            }
             continue;
         }
         let other = definitions.table_by_id(*other);

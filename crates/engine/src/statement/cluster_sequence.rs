@@ -76,6 +76,30 @@ impl Session {
         Ok(DONE)
     }
 
+    /// Has a sequence that the cluster counts go on where RESTART says, on all nodes; false if it is one of
+    /// the node alone.
+    ///
+    /// # Errors
+    /// `Unsupported` between BEGIN and COMMIT, as no ROLLBACK takes it back; those of the clauses.
+    pub(super) fn restart_in_cluster(&self, name: &Name, clauses: &Clauses) -> Result<bool> {
+        let Some((node, table, column)) = self.scope.counted_column(name) else { return Ok(false) };
+        self.identity.privileges.check_write()?;
+        if self.is_in_transaction() {
+            return Err(Error::unsupported(
+                "a sequence that the cluster counts is not restarted between BEGIN and COMMIT: no ROLLBACK would take \
+                 that back, nor what setval() does",
+            ));
+        }
+        let snapshot = self.snapshot_of(&name.database)?;
+        let definitions = snapshot.catalog();
+        let Some(sequence) = definitions.sequence(&name.schema, &name.name) else { return Ok(false) };
+        let is_apart = stands_for(definitions, &name.schema, &name.name).is_some();
+        // An identity column begins at 1.
+        let next = clauses.of_restart(sequence, (!is_apart).then_some(1))?;
+        node.count_after(table, column, next.saturating_sub(1))?;
+        Ok(true)
+    }
+
     /// Drops a sequence of the cluster, if one is named; false if all are of this database alone.
     ///
     /// # Errors

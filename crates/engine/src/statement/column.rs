@@ -3,6 +3,8 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::sequence::{Clauses, release};
+use crate::statement::target::Target;
+use hypostyle_catalog::scope::Name;
 use hypostyle_sql::statement::{AlterColumn, ColumnChange};
 use hypostyle_storage::{ColumnEntry, Identity, unknown_column};
 use hypostyle_types::{Error, Result};
@@ -33,6 +35,15 @@ fn apply(change: &ColumnChange, column: &mut ColumnEntry) {
 }
 
 impl Session {
+    /// Returns the sequence of a column, if it has one of its own.
+    fn sequence_of(&self, target: &Target, column: &str) -> Result<Option<Name>> {
+        let snapshot = self.snapshot_of(&target.database)?;
+        let definitions = snapshot.catalog();
+        let found = definitions.table_by_id(target.id).and_then(|table| table.column(column));
+        let sequence = found.and_then(|column| definitions.sequence_of(target.id, column.id));
+        Ok(sequence.map(|sequence| Name::new(&target.database, &sequence.schema, &sequence.name)))
+    }
+
     /// Runs ALTER COLUMN of a column that computes its own values.
     pub(super) fn alter_computed(&self, alter: &AlterColumn) -> Result<Outcome> {
         let clauses = match &alter.change {
@@ -43,6 +54,13 @@ impl Session {
             return Ok(DONE);
         }
         let target = self.target(&alter.table, None)?;
+        if let Some(clauses) = &clauses
+            && target.is_of_cluster
+            && let Some(sequence) = self.sequence_of(&target, &alter.column)?
+            && self.restart_in_cluster(&sequence, clauses)?
+        {
+            return Ok(DONE);
+        }
         self.write(&target.database, |writer| {
             let found = writer.catalog().table_by_id(target.id);
             let table = found.cloned().ok_or_else(|| Error::internal("an altered table is missing"))?;

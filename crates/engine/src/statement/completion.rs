@@ -19,6 +19,7 @@ use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
+use hypostyle_expr::list_sets;
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ColumnEntry, NewColumn, TableEntry, convert};
@@ -333,7 +334,7 @@ impl Session {
             let expr = exprs.next().ok_or_else(|| {
                 datafusion::error::DataFusionError::Internal("a projection without its expression".into())
             })?;
-            state.create_physical_expr(simplifier.simplify(expr.unalias())?, &schema)
+            state.create_physical_expr(list_sets::simplified(&simplifier, expr.unalias())?, &schema)
         };
         compile().map_err(from_datafusion)
     }

@@ -10,11 +10,11 @@ use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::logical_expr::Expr as PlanExpr;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, ExactNumberInfo, Expr, FunctionArg, FunctionArgExpr,
     FunctionArguments, Statement, TimezoneInfo, UnaryOperator, Value,
 };
+use hypostyle_expr::walk::map_expressions;
 use hypostyle_sql::walk::expressions_mut;
 use std::ops::ControlFlow;
 
@@ -197,22 +197,17 @@ pub(super) fn without_own_casts(
         if !some {
             return Ok(Transformed::no(node));
         }
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let without = expr.transform_up(|part| match part {
-                PlanExpr::Cast(cast) if is_own(&PlanExpr::Cast(cast.clone())) => match *cast.expr {
-                    // One without a type would get that of its neighbour now.
-                    PlanExpr::Placeholder(placeholder) => {
-                        let field = Some(cast.field);
-                        let typed = Placeholder { field, ..placeholder };
-                        Ok(Transformed::yes(PlanExpr::Placeholder(typed)))
-                    }
-                    other => Ok(Transformed::yes(other)),
-                },
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(without.update_data(|expr| name.restore(expr)))
+        map_expressions(node, |part| match part {
+            PlanExpr::Cast(cast) if is_own(&PlanExpr::Cast(cast.clone())) => match *cast.expr {
+                // One without a type would get that of its neighbour now.
+                PlanExpr::Placeholder(placeholder) => {
+                    let field = Some(cast.field);
+                    let typed = Placeholder { field, ..placeholder };
+                    Ok(Transformed::yes(PlanExpr::Placeholder(typed)))
+                }
+                other => Ok(Transformed::yes(other)),
+            },
+            other => Ok(Transformed::no(other)),
         })
     })?;
     Ok(found.data)

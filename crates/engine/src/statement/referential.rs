@@ -136,6 +136,8 @@ impl Session {
         // The rows that are found depend on all earlier steps: each step is staged before the next.
         while let Some(next) = following.pop_front() {
             self.check_interrupt()?;
+            // Those of tables of the cluster are there until the statement is published.
+            self.scope.note_deleted(&self.deleted_in_cluster());
             let modification = self.follow(writer, &next)?;
             following.extend(self.stage(writer, next.reference.table, &modification)?);
         }

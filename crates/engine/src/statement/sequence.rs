@@ -91,6 +91,31 @@ impl Clauses {
         }
     }
 
+    /// Returns the next value of a sequence that the cluster counts, if RESTART says one; `start` is its
+    /// first.
+    ///
+    /// # Errors
+    /// `Unsupported` for other clauses, and for RESTART without a value if the first is not known;
+    /// `InvalidInput` for a value that the sequence does not have.
+    pub fn of_restart(&self, sequence: &SequenceEntry, start: Option<i64>) -> Result<u64> {
+        let restart = self.written.restart;
+        let only = SequenceClauses { restart, ..SequenceClauses::default() };
+        let next = restart.filter(|_| self.written == only).ok_or_else(|| {
+            Error::unsupported(format!(
+                "sequence \"{}\" counts for the cluster, from its start, by 1: of ALTER SEQUENCE, there is RESTART",
+                sequence.name
+            ))
+        })?;
+        let next = next.or(start).ok_or_else(|| {
+            Error::unsupported(format!(
+                "a sequence of the cluster does not keep its START: ALTER SEQUENCE {} RESTART WITH a value",
+                sequence.name
+            ))
+        })?;
+        check(sequence, next, "RESTART")?;
+        u64::try_from(next).map_err(|_| invalid(format!("the cluster does not count to {next}")))
+    }
+
     /// Returns a sequence with these clauses in the place of its own.
     fn change(&self, old: &SequenceEntry) -> Result<SequenceEntry> {
         let (least, greatest) = match &self.logical_type {
@@ -171,7 +196,11 @@ impl Session {
         if !if_exists {
             self.check_schema_of(&name)?;
         }
-        let Name { database, schema, name } = self.resolve(&name)?;
+        let name = self.resolve(&name)?;
+        if self.restart_in_cluster(&name, &clauses)? {
+            return Ok(DONE);
+        }
+        let Name { database, schema, name } = name;
         self.write(&database, |writer| {
             refuse_other_kind(writer.catalog(), &schema, &name, "a sequence")?;
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
@@ -192,7 +221,7 @@ impl Session {
     ) -> Result<()> {
         if self.cluster_counts(writer, old) {
             return Err(Error::unsupported(format!(
-                "sequence \"{}\" counts for a table of the cluster, and is not altered: setval() says where it goes on",
+                "sequence \"{}\" counts for a table of the cluster: ALTER SEQUENCE … RESTART says where it goes on",
                 old.name
             )));
         }

@@ -24,6 +24,7 @@ use hypostyle_error::{external, from_datafusion};
 use hypostyle_exec::pieces::is_long;
 use hypostyle_exec::scan::{ScanExec, StoredTable, is_comparison};
 use hypostyle_expr::amplifier::calls_slow_function;
+use hypostyle_expr::list_sets;
 use hypostyle_expr::meter::Meter;
 use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -205,7 +206,7 @@ fn simplified(state: &SessionState, filter: Expr, input: &DFSchemaRef) -> datafu
         .with_schema(input.clone())
         .with_config_options(state.config_options().clone())
         .build();
-    ExprSimplifier::new(context).simplify(filter)
+    list_sets::simplified(&ExprSimplifier::new(context), filter)
 }
 
 fn plan_scan(

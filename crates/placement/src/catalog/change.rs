@@ -99,7 +99,8 @@ pub struct Altered {
 pub enum Change {
     /// Adds a node, which has no replica yet.
     AddNode(Node),
-    /// Says that a node is found at another address.
+    /// Says that a node is found at another address. If that was another node's, they exchange theirs: that
+    /// one is not there any more.
     MoveNode {
         /// The node.
         node: NodeId,
@@ -212,7 +213,7 @@ impl Catalog {
         let mut next = self.following()?;
         match change {
             Change::AddNode(node) => next.nodes.push(node.clone()),
-            Change::MoveNode { node, address } => next.node_mut(*node)?.address.clone_from(address),
+            Change::MoveNode { node, address } => next.move_node(*node, address)?,
             Change::SetNodeState { node, state } => next.set_state(*node, *state)?,
             Change::RemoveNode { node, force } => next.remove_node(*node, *force)?,
             Change::CreateTable { table, nodes } => next.create_table(table, nodes)?,
@@ -277,6 +278,15 @@ impl Catalog {
     fn node_mut(&mut self, id: NodeId) -> Result<&mut Node> {
         let node = self.nodes.iter_mut().find(|node| node.id == id);
         node.ok_or_else(|| missing(format_args!("node {id}")))
+    }
+
+    fn move_node(&mut self, id: NodeId, address: &str) -> Result<()> {
+        let before = std::mem::replace(&mut self.node_mut(id)?.address, address.into());
+        let has_it = |other: &&mut Node| other.id != id && other.address == address;
+        if let Some(other) = self.nodes.iter_mut().find(has_it) {
+            other.address = before;
+        }
+        Ok(())
     }
 
     fn set_state(&mut self, id: NodeId, state: NodeState) -> Result<()> {

@@ -34,6 +34,10 @@ const ARRIVED_MAX: usize = 1 << 16;
 /// The time for the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
+/// The time after which another node is gone whose system answers nothing: a second more than a node waits
+/// for one that is silent.
+const NODE_ANSWER_TIME: Duration = Duration::from_secs(5);
+
 /// Why a running statement has to end.
 #[derive(Clone, Debug)]
 pub enum Reason {
@@ -101,6 +105,8 @@ impl Link {
         // A client may leave a result unread for as long as it may say nothing.
         channel.set_stall_time(server.limits.idle_time);
         channel.set_frame_time(Some(server.limits.message_time));
+        // It has given up this node by then, and nobody wants what is computed for it.
+        channel.set_answer_time(is_of_node.then_some(NODE_ANSWER_TIME));
         Self {
             server,
             is_of_node,

@@ -4,7 +4,7 @@ use hypostyle_transport::{Channel, Socket, Transport};
 use hypostyle_types::Error;
 use hypostyle_wire::{DESCRIPTORS_MAX, FRAME_BYTES_MAX, FrameHeader, FrameType};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
-use socket2::SockRef;
+use socket2::{SockFilter, SockRef};
 use std::io::{ErrorKind, IoSlice, PipeReader, Read, Write, pipe};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -190,6 +190,45 @@ fn peers_that_are_gone_without_a_word_are_noticed() {
             + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
         assert_eq!(silence, Duration::from_secs(120));
     }
+}
+
+/// A node that waits for nobody's answer would go on with what it computes for a quarter of an hour.
+#[test]
+fn peers_whose_system_answers_nothing_are_gone_and_those_who_read_nothing_are_not() {
+    let answer_time = Duration::from_secs(2);
+    let channels = |is_there: bool| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut channel = Channel::new(Transport::new(Socket::tcp(listener.accept().unwrap().0).unwrap()));
+        channel.set_answer_time(Some(answer_time));
+        if !is_there {
+            // `BPF_RET`, 0: the system drops all that comes.
+            SockRef::from(&peer).attach_filter(&[SockFilter::new(6, 0, 0, 0)]).unwrap();
+        }
+        (channel, peer)
+    };
+    for length in [10, 32 << 20] {
+        let (mut channel, _peer) = channels(false);
+        let begin = Instant::now();
+        let sent = channel.send(&frame(&vec![1; length]), &mut patient());
+        // A side that only waits finds it out, too.
+        let lost = sent.and_then(|()| channel.receive(&mut patient()).map(drop)).unwrap_err();
+        assert!(lost.message().contains("has not answered for 2 s"), "{length}: {lost}");
+        assert!((answer_time..SOON).contains(&begin.elapsed()), "{length}: {:?}", begin.elapsed());
+    }
+    // One that has nothing to send, because the peer takes nothing, asks.
+    let (mut channel, _peer) = channels(false);
+    let begin = Instant::now();
+    channel.receive(&mut patient()).unwrap_err();
+    assert!((answer_time..SOON).contains(&begin.elapsed()), "{:?}", begin.elapsed());
+    let (mut channel, mut peer) = channels(true);
+    let body = vec![1; 32 << 20];
+    let writing = thread::spawn(move || channel.send(&frame(&body), &mut patient()));
+    thread::sleep(3 * answer_time);
+    assert!(!writing.is_finished());
+    let mut read = vec![0; (32 << 20) + 8];
+    peer.read_exact(&mut read).unwrap();
+    writing.join().unwrap().unwrap();
 }
 
 #[test]

@@ -1,0 +1,243 @@
+//! Lists of IN beside each other. DataFusion makes one list of two for the same value, as if there were no
+//! NULL: `a IN (1, 2) AND a IN (3, 4)` is false for it where `a` is NULL, and
+//! `a IN (1, 2) AND a NOT IN (2, NULL)` is true for 1. Those that lose something in this way are kept apart
+//! while expressions are simplified.
+
+use crate::walk::{contains, has_expression, map_expressions};
+use arrow::datatypes::DataType;
+use datafusion::common::plan_datafusion_err;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::sync::{Arc, LazyLock};
+
+const NAME: &str = "kept_apart";
+
+/// How many expressions are looked at for the lists of one.
+const PARTS_MAX: usize = 1_000;
+
+/// How many pairs of values are compared. Longer lists are kept apart.
+const PAIRS_MAX: usize = 10_000;
+
+static APART: LazyLock<ScalarUDF> =
+    LazyLock::new(|| ScalarUDF::from(KeptApart { signature: Signature::any(1, Volatility::Immutable) }));
+
+/// The rule that simplifies expressions, without the lists that it would make wrong.
+#[derive(Debug)]
+pub struct ListsStay(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+impl OptimizerRule for ListsStay {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        if !has_expression(&plan, loses) {
+            return self.0.rewrite(plan, config);
+        }
+        let apart = map_expressions(plan, |expr| Ok(with_one_apart(expr)))?;
+        let simplified = self.0.rewrite(apart.data, config)?;
+        simplified.map_data(|plan| Ok(map_expressions(plan, |expr| Ok(beside_again(expr)))?.data))
+    }
+}
+
+/// Returns an expression as it is simplified, without such lists.
+///
+/// # Errors
+/// Those of the simplifier.
+pub fn simplified(simplifier: &ExprSimplifier, expr: Expr) -> Result<Expr> {
+    if !contains(&expr, loses) {
+        return simplifier.simplify(expr);
+    }
+    let apart = expr.transform_up(|expr| Ok(with_one_apart(expr)))?;
+    Ok(simplifier.simplify(apart.data)?.transform_up(|expr| Ok(beside_again(expr)))?.data)
+}
+
+fn with_one_apart(expr: Expr) -> Transformed<Expr> {
+    if !loses(&expr) {
+        return Transformed::no(expr);
+    }
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let right = Box::new(APART.call(vec![*right]));
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left, op, right }))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+fn beside_again(expr: Expr) -> Transformed<Expr> {
+    match expr {
+        Expr::ScalarFunction(ScalarFunction { func, mut args }) if func.name() == NAME && args.len() == 1 => {
+            Transformed::yes(args.remove(0))
+        }
+        other => Transformed::no(other),
+    }
+}
+
+/// Says whether two lists stand beside each other that are not what DataFusion makes of them.
+fn loses(expr: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return false };
+    if !matches!(op, Operator::And | Operator::Or) {
+        return false;
+    }
+    let mut parts = PARTS_MAX;
+    // In a long chain, what is on the right is short.
+    let Some(right) = List::of(right, &mut parts) else { return false };
+    let Some(left) = List::of(left, &mut parts) else { return false };
+    if left.of != right.of || is_union(*op, &left, &right) {
+        return false;
+    }
+    let pairs = left.values.len().saturating_mul(right.values.len());
+    let is_exact = left.is_exact() && right.is_exact() && pairs <= PAIRS_MAX && !left.of.is_volatile();
+    !is_exact || left.merged(*op, right).is_some_and(|list| list.values.is_empty())
+}
+
+/// Says whether the values of both lists belong to the one that stands for them. It loses nothing.
+fn is_union(op: Operator, left: &List<'_>, right: &List<'_>) -> bool {
+    left.is_negated == right.is_negated && left.is_negated == (op == Operator::And)
+}
+
+/// What DataFusion takes for a list, or makes one of.
+struct List<'a> {
+    of: &'a Expr,
+    values: Vec<&'a Expr>,
+    is_negated: bool,
+}
+
+impl<'a> List<'a> {
+    fn of(expr: &'a Expr, parts: &mut usize) -> Option<Self> {
+        *parts = parts.checked_sub(1)?;
+        match expr {
+            Expr::InList(InList { expr, list, negated }) => {
+                Some(Self { of: expr, values: list.iter().collect(), is_negated: *negated })
+            }
+            Expr::Not(inner) => {
+                let list = Self::of(inner, parts)?;
+                Some(Self { is_negated: !list.is_negated, ..list })
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+                let (of, value) = match (left.as_ref(), right.as_ref()) {
+                    (of @ Expr::Column(_), value) | (value, of @ Expr::Column(_)) => (of, value),
+                    _ => return None,
+                };
+                let list = Self { of, values: vec![value], is_negated: false };
+                (!value.any_column_refs()).then_some(list)
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                let right = Self::of(right, parts)?;
+                Self::of(left, parts)?.merged(*op, right)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the list that DataFusion makes of two.
+    fn merged(self, op: Operator, other: Self) -> Option<Self> {
+        if self.of != other.of {
+            return None;
+        }
+        let Self { of, mut values, is_negated } = self;
+        match (op, is_negated, other.is_negated) {
+            (Operator::And, true, true) | (Operator::Or, false, false) => values.extend(other.values),
+            (Operator::And, false, false) | (Operator::Or, true, true) => {
+                values.retain(|value| other.values.contains(value));
+            }
+            (Operator::And, false, true) => values.retain(|value| !other.values.contains(value)),
+            (Operator::And, true, false) => return other.merged(op, Self { of, values, is_negated }),
+            _ => return None,
+        }
+        Some(Self { of, values, is_negated })
+    }
+
+    /// Says whether its values are known, and none is NULL.
+    fn is_exact(&self) -> bool {
+        self.values.iter().all(|value| matches!(value, Expr::Literal(value, _) if !value.is_null()))
+    }
+}
+
+/// A condition that is no list beside others. No plan has it that is run.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct KeptApart {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for KeptApart {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        args.args.into_iter().next().ok_or_else(|| plan_datafusion_err!("{NAME} is of one condition"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::common::ScalarValue;
+    use datafusion::logical_expr::{col, lit};
+
+    fn list(values: &[i32], is_negated: bool) -> Expr {
+        col("a").in_list(values.iter().map(|value| lit(*value)).collect(), is_negated)
+    }
+
+    #[test]
+    fn lists_lose_a_null_where_nothing_is_left_or_one_is_among_them() {
+        let or_null = |expr: Expr| match expr {
+            Expr::InList(mut of) => {
+                of.list.push(lit(ScalarValue::Int32(None)));
+                Expr::InList(of)
+            }
+            other => other,
+        };
+        let one_of = |left: i32, right: i32| col("a").eq(lit(left)).or(lit(right).eq(col("a")));
+        for (expr, expected) in [
+            (list(&[1, 2], false).and(list(&[3, 4], false)), true),
+            (list(&[1, 2], false).and(list(&[2, 4], false)), false),
+            (list(&[1, 2], true).or(list(&[3, 4], true)), true),
+            (list(&[1, 2], true).or(list(&[2], true)), false),
+            (list(&[1, 2], false).and(list(&[2, 1, 3], true)), true),
+            (list(&[1, 2], true).and(list(&[2, 1], false)), true),
+            (list(&[1, 2], true).and(list(&[2, 3], false)), false),
+            (list(&[1, 2], false).and(or_null(list(&[2], true))), true),
+            (or_null(list(&[1, 2], true)).or(list(&[2], true)), true),
+            (or_null(list(&[1, 2], true)).and(list(&[2], true)), false),
+            (or_null(list(&[1, 2], false)).or(list(&[2], false)), false),
+            (one_of(1, 2).and(one_of(3, 4)), true),
+            (one_of(1, 2).and(one_of(2, 4)), false),
+            (list(&[1, 2], false).and(!list(&[1, 2], false)), true),
+            (list(&[1, 2, 3], false).and(list(&[2, 3], false)).and(list(&[1], false)), true),
+            (list(&[1, 2], false).and(col("b").eq(lit(3))), false),
+            (list(&[1, 2], false).and(col("b").in_list(vec![lit(3)], false)), false),
+        ] {
+            assert_eq!(loses(&expr), expected, "{expr}");
+            let apart = with_one_apart(expr.clone());
+            assert_eq!(apart.transformed, expected, "{expr}");
+            let again = apart.data.transform_up(|expr| Ok(beside_again(expr))).unwrap();
+            assert_eq!(again.data, expr);
+        }
+    }
+}
