@@ -10,6 +10,9 @@ use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+/// The error for a row without values.
+const NULL_ROW: &str = "a row is NULL as a whole; make its values NULL";
+
 /// The rows of a stream, each batch of which is checked.
 pub struct StreamRows {
     stream: FFI_ArrowArrayStream,
@@ -53,6 +56,9 @@ impl StreamRows {
         // SAFETY: as above; it was made for this schema.
         let rows = unsafe { rows_of(array, DataType::Struct(self.schema.fields().clone())) };
         let rows = rows.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        if rows.null_count() > 0 {
+            return Err(ArrowError::ExternalError(Box::new(Error::invalid_input(NULL_ROW))));
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &options).map(Some)
     }
@@ -93,7 +99,7 @@ pub unsafe fn batch_of(array: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Resul
     let rows = unsafe { rows_of(array, data_type) }?;
     match rows.null_count() {
         0 => Ok(RecordBatch::from(rows)),
-        _ => Err(Error::invalid_input("a row is NULL as a whole; make its values NULL")),
+        _ => Err(Error::invalid_input(NULL_ROW)),
     }
 }
 

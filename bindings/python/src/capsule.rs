@@ -58,6 +58,9 @@ pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
             ),
         ));
     };
+    if rows.null_count() > 0 {
+        return Err(error::invalid_input(py, stream::NULL_ROW));
+    }
     let batch = RecordBatch::from(rows);
     let schema = batch.schema();
     Ok(Some(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))

@@ -220,6 +220,27 @@ def test_numbers_that_lie_are_refused():
         assert con.sql("select count(*) from sound").fetchall() == [(3,)]
 
 
+class Array:
+    """Rows of an unknown producer, in one piece."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.rows.__arrow_c_array__(requested_schema)
+
+
+def test_rows_that_are_null_as_a_whole_are_refused():
+    mask = pa.array([False, True, False])
+    rows = pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["a"], mask=mask)
+    with hypostyle.connect() as con:
+        for data in (Array(rows), Stream(pa.chunked_array([rows]))):
+            with pytest.raises(hypostyle.DataError, match="NULL as a whole"):
+                con.sql("select * from data").fetchall()
+            with pytest.raises(hypostyle.DataError, match="NULL as a whole"):
+                con.append("t", data, create=True)
+
+
 def test_types_of_very_many_levels_are_refused():
     kind = pa.int32()
     for _ in range(300):

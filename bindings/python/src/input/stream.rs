@@ -60,6 +60,9 @@ impl Iterator for Chunks {
     }
 }
 
+/// The error for a row without values.
+pub const NULL_ROW: &str = "a row is NULL as a whole; make its values NULL";
+
 /// The batches of a stream of rows.
 pub struct Batches {
     chunks: Chunks,
@@ -84,6 +87,9 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = |rows: &StructArray| {
+            if rows.null_count() > 0 {
+                return Err(external(Error::invalid_input(NULL_ROW)));
+            }
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &options)
         };
