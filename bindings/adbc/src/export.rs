@@ -17,6 +17,7 @@ use adbc_ffi::{FFI_AdbcDriver, FFI_AdbcError, FFI_AdbcStatement, FFIDriver, chec
 use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use hypostyle::export_arrow_stream;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -106,7 +107,7 @@ unsafe fn bind_rows(
     rows: Box<dyn RecordBatchReader + Send>,
     error: *mut FFI_AdbcError,
 ) -> AdbcStatusCode {
-    let mut stream = FFI_ArrowArrayStream::new(rows);
+    let mut stream = export_arrow_stream(rows);
     match INNER.StatementBindStream {
         // SAFETY: the stream is valid, and the function takes ownership of it.
         Some(bind) => unsafe { bind(statement, &raw mut stream, error) },

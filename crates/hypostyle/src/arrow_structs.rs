@@ -1,16 +1,18 @@
-//! Checks what a program passes by Arrow's C data interface. arrow-rs takes the numbers in its
-//! structs as they are: a negative length is an enormous one, and a buffer that is not there is read.
+//! Checks what a program passes by Arrow's C data interface, and gives it streams. arrow-rs takes the
+//! numbers in the interface's structs as they are: a negative length is an enormous one, and a buffer
+//! that is not there is read.
 //!
 //! What a pointer leads to cannot be checked, and neither can the length of a buffer, for which the
 //! interface has no field.
 
 use crate::driver_session::caught;
-use arrow::array::{ArrayData, layout};
+use arrow::array::{ArrayData, RecordBatch, RecordBatchReader, layout};
 use arrow::datatypes::{
-    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, UnionMode,
+    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, DecimalType, SchemaRef, UnionMode,
 };
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow::ffi_stream::FFI_ArrowArrayStream;
 use hypostyle_types::{Error, ErrorKind, Result};
 
 /// The rows that an array may have, before its first one too: as many as a process has addresses.
@@ -58,6 +60,45 @@ pub fn check_arrow_buffers(data: &ArrayData) -> Result<()> {
 pub fn sound_arrow_rows(data: &ArrayData) -> Result<ArrayData> {
     check_arrow_buffers(data)?;
     in_words(|| sound_rows(data, 0, data.len()))
+}
+
+/// Gives rows to C.
+pub fn export_arrow_stream(rows: Box<dyn RecordBatchReader + Send>) -> FFI_ArrowArrayStream {
+    FFI_ArrowArrayStream::new(Box::new(Exported(rows)))
+}
+
+/// Rows for C, which a panic must not reach. arrow-rs panics at an error with a NUL character, which an
+/// error that quotes a value may have.
+struct Exported(Box<dyn RecordBatchReader + Send>);
+
+impl Iterator for Exported {
+    type Item = std::result::Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = caught(|| Ok(self.0.next()));
+        let next = next.unwrap_or_else(|panic| Some(Err(ArrowError::ExternalError(Box::new(panic)))));
+        next.map(|batch| batch.map_err(without_nul))
+    }
+}
+
+impl RecordBatchReader for Exported {
+    fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
+
+fn without_nul(error: ArrowError) -> ArrowError {
+    let shown = |text: String| text.replace('\0', "\\0");
+    match error {
+        ArrowError::ExternalError(inner) => match inner.to_string() {
+            text if text.contains('\0') => ArrowError::ExternalError(shown(text).into()),
+            _ => ArrowError::ExternalError(inner),
+        },
+        error => match error.to_string() {
+            text if text.contains('\0') => ArrowError::CDataInterface(shown(text)),
+            _ => error,
+        },
+    }
 }
 
 /// Runs a check. The functions of arrow-rs panic where a struct has no other way to say that it lies.
@@ -254,7 +295,8 @@ mod tests {
         Array, ArrayRef, BooleanArray, Int32Array, ListArray, StringArray, StringViewArray, StructArray,
         make_array,
     };
-    use arrow::datatypes::{Field, Int32Type};
+    use arrow::datatypes::{Field, Int32Type, Schema};
+    use arrow::ffi_stream::ArrowArrayStreamReader;
     use std::sync::Arc;
 
     fn arrays() -> Vec<ArrayRef> {
@@ -373,6 +415,38 @@ mod tests {
             .fold(DataType::Int32, |inner, _| DataType::List(Arc::new(Field::new("item", inner, true))));
         let error = check_arrow_schema(&FFI_ArrowSchema::try_from(&deep).unwrap()).unwrap_err();
         assert!(error.message().contains("levels"), "{error}");
+    }
+
+    /// Rows that fail in some way.
+    struct Failing(fn() -> ArrowError);
+
+    impl Iterator for Failing {
+        type Item = std::result::Result<RecordBatch, ArrowError>;
+
+        fn next(&mut self) -> Option<Self::Item> {
+            Some(Err((self.0)()))
+        }
+    }
+
+    impl RecordBatchReader for Failing {
+        fn schema(&self) -> SchemaRef {
+            Arc::new(Schema::empty())
+        }
+    }
+
+    #[test]
+    fn errors_with_a_nul_and_panics_reach_c_as_errors() {
+        let cases: [(fn() -> ArrowError, &str); 4] = [
+            (|| ArrowError::ExternalError("a\0b".into()), "External error: a\\0b"),
+            (|| ArrowError::CastError("a\0b".into()), "a\\0b"),
+            (|| ArrowError::CastError("plain".into()), "plain"),
+            (|| panic!("within"), "within"),
+        ];
+        for (fails, said) in cases {
+            let stream = export_arrow_stream(Box::new(Failing(fails)));
+            let error = ArrowArrayStreamReader::try_new(stream).unwrap().next().unwrap().unwrap_err();
+            assert!(error.to_string().contains(said), "{error}");
+        }
     }
 
     #[test]
