@@ -290,8 +290,8 @@ def test_times_that_no_other_unit_holds_are_refused(unit):
 
 
 def test_matrices_and_rows_of_nothing():
-    matrix = {"c": np.asmatrix([[1, 2], [3, 4]])}
-    nothing = {"c": np.zeros((3, 0))}
+    pairs = {"c": np.array([[1, 2], [3, 4]]).view(np.matrix)}
+    bare = {"c": np.zeros((3, 0))}
     with hypostyle.connect() as con:
-        assert con.sql("select * from matrix").fetchall() == [([1, 2],), ([3, 4],)]
-        assert con.sql("select count(*) from nothing").fetchall() == [(3,)]
+        assert con.sql("select * from pairs").fetchall() == [([1, 2],), ([3, 4],)]
+        assert con.sql("select count(*) from bare").fetchall() == [(3,)]
