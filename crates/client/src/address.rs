@@ -177,8 +177,14 @@ fn wrong(why: String) -> Error {
 
 /// Returns a text of an address without what may be a password: what is before the host, and options.
 fn without_secrets(text: &str) -> String {
-    let text = text.rsplit_once('@').map_or(text.to_string(), |(_, host)| format!("…@{host}"));
-    text.split_once('?').map_or(text.clone(), |(host, _)| format!("{host}?…"))
+    let (place, options) = text.split_once('?').map_or((text, None), |(place, rest)| (place, Some(rest)));
+    let shown = match place.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        // The question mark may be in a password.
+        None if options.is_some_and(|options| options.contains('@')) => "…".into(),
+        None => place.to_string(),
+    };
+    if options.is_some() { shown + "?…" } else { shown }
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -280,6 +286,7 @@ mod tests {
             "hypostyle://h:99999/?password=secret",
             "hypostyle://ada@h:99999/?password=secret",
             "hypostyle://h:99999/?password=x@secret",
+            "hypostyle://ada:secret?x@h:99999/",
             "hypostyle://ada:secret%ZZ@h/",
             "hypostyle://ada:secret%+1@h/",
             "hypostyle://ada:1/secret@h/",
