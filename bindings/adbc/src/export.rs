@@ -1,22 +1,23 @@
-//! The entry points for C: those of `adbc_ffi`, three of which are wrapped.
+//! The entry points for C: those of `adbc_ffi`, four of which are wrapped.
 //!
 //! * Bound data is checked here: `adbc_ffi` panics at a struct that is NULL, and after a panic
-//!   refuses every call.
+//!   refuses every call. It believes the lengths and offsets of data.
 //! * The number of rows is reported although the program takes a stream. A program takes a stream
 //!   if it cannot know what kind a statement is.
 //! * A stream that fails reports its status and SQLSTATE, for which Arrow's streams have no field.
 
 use crate::driver::Driver;
-use crate::error::{Result, internal, invalid_argument};
+use crate::error::{internal, invalid_argument};
+use crate::imported::{StreamRows, batch_of};
 use crate::reader::Failure;
 use crate::session::panicked;
 use adbc_core::constants::ADBC_STATUS_OK;
 use adbc_core::error::{AdbcStatusCode, Status};
 use adbc_ffi::{FFI_AdbcDriver, FFI_AdbcError, FFI_AdbcStatement, FFIDriver, check_err, export_driver};
-use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
-use arrow_schema::DataType;
+use arrow_array::{RecordBatchIterator, RecordBatchReader};
+use hypostyle::export_arrow_stream;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,7 @@ impl FFIDriver for Exported {
     fn ffi_driver() -> FFI_AdbcDriver {
         let mut driver = Driver::ffi_driver();
         driver.StatementBind = Some(statement_bind);
+        driver.StatementBindStream = Some(statement_bind_stream);
         driver.StatementExecuteQuery = Some(statement_execute_query);
         driver.ErrorFromArrayStream = Some(error_from_array_stream);
         driver
@@ -65,35 +67,52 @@ unsafe extern "C" fn statement_bind(
     if values.is_null() || schema.is_null() {
         check_err!(Err(invalid_argument("nothing was given to bind")), error);
     }
-    // SAFETY: neither is null. The caller gives the array away and lends the schema, as ADBC says.
-    let batch =
-        catch_unwind(AssertUnwindSafe(|| unsafe { imported(FFI_ArrowArray::from_raw(values), &*schema) }));
+    let batch = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: neither is null. The caller gives the array away and lends the schema, as ADBC says.
+        unsafe { batch_of(FFI_ArrowArray::from_raw(values), &*schema) }.map_err(not_bound)
+    }));
     let batch = check_err!(batch.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))), error);
     let schema = batch.schema();
-    let mut stream = FFI_ArrowArrayStream::new(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
+    let rows = Box::new(RecordBatchIterator::new([Ok(batch)], schema));
+    // SAFETY: the caller promises this.
+    unsafe { bind_rows(statement, rows, error) }
+}
+
+/// SAFETY: the arguments are those of `AdbcStatementBindStream`.
+unsafe extern "C" fn statement_bind_stream(
+    statement: *mut FFI_AdbcStatement,
+    rows: *mut FFI_ArrowArrayStream,
+    error: *mut FFI_AdbcError,
+) -> AdbcStatusCode {
+    if rows.is_null() {
+        check_err!(Err(invalid_argument("nothing was given to bind")), error);
+    }
+    let rows = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: it is not null, and the caller gives it away.
+        unsafe { StreamRows::open(FFI_ArrowArrayStream::from_raw(rows)) }.map_err(not_bound)
+    }));
+    let rows = check_err!(rows.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))), error);
+    // SAFETY: the caller promises this.
+    unsafe { bind_rows(statement, Box::new(rows), error) }
+}
+
+fn not_bound(error: hypostyle::Error) -> adbc_core::error::Error {
+    invalid_argument(format!("what is bound: {}", error.message()))
+}
+
+/// # Safety
+/// `statement` and `error` are those of a call of ADBC's.
+unsafe fn bind_rows(
+    statement: *mut FFI_AdbcStatement,
+    rows: Box<dyn RecordBatchReader + Send>,
+    error: *mut FFI_AdbcError,
+) -> AdbcStatusCode {
+    let mut stream = export_arrow_stream(rows);
     match INNER.StatementBindStream {
         // SAFETY: the stream is valid, and the function takes ownership of it.
         Some(bind) => unsafe { bind(statement, &raw mut stream, error) },
         None => check_err!(Err(internal("nothing binds streams")), error),
     }
-}
-
-/// # Safety
-/// The two belong together, and come from a producer that follows Arrow's C data interface.
-unsafe fn imported(values: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch> {
-    // SAFETY: the caller promises this.
-    let data = unsafe { from_ffi(values, schema) }.map_err(|error| invalid_argument(error.to_string()))?;
-    if !matches!(data.data_type(), DataType::Struct(_)) {
-        return Err(invalid_argument(format!(
-            "what is bound is a struct of columns, not {}",
-            data.data_type()
-        )));
-    }
-    let rows = StructArray::from(data);
-    if rows.null_count() > 0 {
-        return Err(invalid_argument("a row that is NULL as a whole cannot be bound; make its values NULL"));
-    }
-    Ok(RecordBatch::from(rows))
 }
 
 /// SAFETY: the arguments are those of `AdbcStatementExecuteQuery`.
@@ -248,15 +267,16 @@ unsafe extern "C" fn error_from_array_stream(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{ArrayRef, Int32Array};
+    use crate::error::Result;
+    use arrow_array::{Array, ArrayRef, Int32Array, RecordBatch, StructArray};
     use arrow_buffer::NullBuffer;
-    use arrow_schema::Field;
+    use arrow_schema::{DataType, Field};
     use std::sync::Arc;
 
     fn bound(array: &dyn Array) -> Result<RecordBatch> {
         let (values, schema) = arrow_array::ffi::to_ffi(&array.to_data()).unwrap();
         // SAFETY: both come from the same array.
-        unsafe { imported(values, &schema) }
+        unsafe { batch_of(values, &schema) }.map_err(not_bound)
     }
 
     #[test]

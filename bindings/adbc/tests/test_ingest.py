@@ -1,5 +1,7 @@
 """Bulk ingestion: its modes, its targets, and that it takes effect as a whole or not at all."""
 
+import struct
+
 import pyarrow as pa
 import pytest
 from adbc_driver_manager import AdbcStatusCode, Error
@@ -186,3 +188,16 @@ def test_modes_are_checked(con):
             **{"adbc.ingest.temporary": "perhaps"},
         )
         assert cursor.adbc_statement.get_option("adbc.ingest.mode") == "adbc.ingest.mode.create"
+
+
+def test_damaged_rows_are_refused(ingest, run):
+    offsets = pa.py_buffer(struct.pack("<iii", 0, 1_000_000_000, 5))
+    texts = pa.Array.from_buffers(pa.string(), 2, [None, offsets, pa.py_buffer(b"hello")])
+    fails(AdbcStatusCode.INVALID_DATA, "damaged Arrow data", ingest, data=pa.table({"b": texts}))
+    assert run("select 1") == [(1,)]
+
+
+def test_slices_of_structs_within_structs(ingest, run):
+    rows = pa.array([{"a": {"n": number}} for number in range(10)])
+    assert ingest(data=pa.table({"s": rows.slice(3, 2)})) == 2
+    assert run("select s from t") == [({"a": {"n": 3}},), ({"a": {"n": 4}},)]

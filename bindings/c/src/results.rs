@@ -11,7 +11,9 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
-use hypostyle::{CancelMark, ColumnStatistics, DriverSession, Error, QueryResult, Result};
+use hypostyle::{
+    CancelMark, ColumnStatistics, DriverSession, Error, QueryResult, Result, export_arrow_stream,
+};
 use hypostyle_sync::Mutex;
 use std::sync::Arc;
 
@@ -187,7 +189,7 @@ pub unsafe extern "C" fn hypostyle_result_stream(
         let rows = unsafe { Handle::get(result) }?;
         let rest = Rest { session: rows.session.clone(), result: rows.result.clone(), is_over: false };
         // SAFETY: the header says what it is.
-        unsafe { give(stream, FFI_ArrowArrayStream::new(Box::new(rest)), "the stream") }
+        unsafe { give(stream, export_arrow_stream(Box::new(rest)), "the stream") }
     };
     // SAFETY: the header says what it is.
     unsafe { call(error, work) }

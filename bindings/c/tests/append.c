@@ -339,7 +339,8 @@ static void bound_rows(void) {
 
 struct numbers {
   int64_t left;
-  int is_damaged; /* texts instead, whose offsets leave their heap */
+  int is_damaged;       /* texts instead, whose offsets leave their heap */
+  int64_t other_length; /* what the column says of its length instead, unless 0 */
 };
 
 static void release_schema(struct ArrowSchema *schema) {
@@ -398,6 +399,7 @@ static int get_next(struct ArrowArrayStream *stream, struct ArrowArray *out) {
     static const int32_t offsets[] = {0, 1000000000, 2};
     memcpy(values, offsets, sizeof offsets);
   }
+  if (numbers->other_length) child->length = numbers->other_length;
   child->release = release_array;
   out->length = 2;
   out->n_buffers = 1;
@@ -499,6 +501,16 @@ static void external_tables(void) {
   hypostyle_error_free(&error);
   CHECK(streams_released == 3 && stream.release == NULL);
   SAYS("SELECT count(*) FROM texts", "0");
+  /* So are lengths that none has. */
+  for (size_t lie = 0; lie < 3; lie++) {
+    static const int64_t lengths[] = {-1, INT64_MIN, INT64_MAX};
+    give_numbers(&stream, 1);
+    ((struct numbers *)stream.private_data)->other_length = lengths[lie];
+    CHECK(hypostyle_append(connection, "n", 1, &stream, 0, NULL, &error) == HYPOSTYLE_INVALID_INPUT);
+    CHECK(strstr(hypostyle_error_message(error), "damaged Arrow data") != NULL);
+    hypostyle_error_free(&error);
+  }
+  SAYS("SELECT count(*) FROM n", "0");
 }
 
 int main(int argc, char **argv) {

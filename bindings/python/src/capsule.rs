@@ -7,6 +7,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatc
 use arrow::datatypes::{Field, FieldRef, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
+use hypostyle::export_arrow_stream;
 use pyo3::ffi::c_str;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -34,7 +35,7 @@ pub fn export_array<'py>(py: Python<'py>, array: &ArrayRef, field: &Field) -> Py
 }
 
 pub fn export_stream(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCapsule>> {
-    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
+    PyCapsule::new_with_value(py, export_arrow_stream(reader), STREAM)
 }
 
 /// Returns a reader over the batches of an object that has the Arrow PyCapsule interface, or
@@ -58,6 +59,9 @@ pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
             ),
         ));
     };
+    if rows.null_count() > 0 {
+        return Err(error::invalid_input(py, stream::NULL_ROW));
+    }
     let batch = RecordBatch::from(rows);
     let schema = batch.schema();
     Ok(Some(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))

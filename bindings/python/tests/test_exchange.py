@@ -200,3 +200,16 @@ def test_types_that_parquet_lacks_are_told(tmp_path):
     with duckdb.connect() as con:
         types = con.execute(f"describe select * from '{path}'").fetchall()
     assert [row[1] for row in types] == ["TIMESTAMP", "UUID", "VARCHAR"]
+
+
+def test_errors_with_a_nul_reach_the_reader_of_a_stream():
+    """The text of an error is C's there, which ends at a NUL."""
+    with hypostyle.connect() as con:
+        con.execute(
+            "create table t as select case when i = 15000 then 'a' || chr(0) || 'b' else i::text end as c "
+            "from generate_series(1, 20000) as g (i)"
+        )
+        result = con.sql("select cast(c as integer) from t")
+        with pytest.raises((pa.ArrowInvalid, hypostyle.Error)):
+            pa.RecordBatchReader.from_stream(result).read_all()
+        assert con.sql("select count(*) from t").fetchall() == [(20000,)]

@@ -1,5 +1,6 @@
 """Arrow arrays of other producers: slices of every kind, and damaged ones, by every door."""
 
+import ctypes
 import datetime as dt
 import struct
 from decimal import Decimal
@@ -152,6 +153,101 @@ def test_damaged_arrays_are_refused_by_every_door(damage):
             assert error.value.sqlstate.startswith("22"), door
             con.execute("drop table if exists appended")
         assert con.sql("select 1").fetchall() == [(1,)]
+
+
+class ArrowArray(ctypes.Structure):
+    """The struct of Arrow's C data interface."""
+
+
+ArrowArray._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(ArrowArray))),
+    ("dictionary", ctypes.POINTER(ArrowArray)),
+    ("release", ctypes.c_void_p),
+    ("private_data", ctypes.c_void_p),
+]
+
+pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
+pointer_of.restype = ctypes.c_void_p
+pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class Lying:
+    """Rows whose struct, or that of one of their columns, says something else."""
+
+    def __init__(self, rows, column, member, value):
+        self.rows, self.column, self.member, self.value = rows, column, member, value
+
+    def __arrow_c_array__(self, requested_schema=None):
+        schema, array = self.rows.__arrow_c_array__(requested_schema)
+        told = ArrowArray.from_address(pointer_of(array, b"arrow_array"))
+        if self.column is not None:
+            told = told.children[self.column].contents
+        setattr(told, self.member, self.value)
+        return schema, array
+
+
+def test_numbers_that_lie_are_refused():
+    rows = pa.StructArray.from_arrays(
+        [
+            pa.array(["x", "y", "z"]),
+            pa.array([1, 2, 3]),
+            pa.array([[1], [2], [3]]),
+            pa.array(["a", "b", "c"], pa.string_view()),
+            pa.array([True, False, True]),
+        ],
+        ["s", "i", "l", "v", "b"],
+    )
+    numbers = [-1, -(2**62), 2**61, 2**63 - 1]
+    with hypostyle.connect() as con:
+        for column in (None, *range(5)):
+            for member in ("length", "offset", "n_buffers"):
+                for number in numbers:
+                    data = Lying(rows, column, member, number)
+                    with pytest.raises(hypostyle.DataError, match="damaged Arrow data"):
+                        con.sql("select * from data").fetchall()
+                    with pytest.raises(hypostyle.DataError, match="damaged Arrow data"):
+                        con.append("appended", data, create=True)
+            data = Lying(rows, column, "null_count", 2)
+            with pytest.raises(hypostyle.DataError, match="NULLs"):
+                con.sql("select * from data").fetchall()
+        sound = Lying(rows, 1, "null_count", 0)
+        assert con.sql("select count(*) from sound").fetchall() == [(3,)]
+
+
+class Array:
+    """Rows of an unknown producer, in one piece."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def __arrow_c_array__(self, requested_schema=None):
+        return self.rows.__arrow_c_array__(requested_schema)
+
+
+def test_rows_that_are_null_as_a_whole_are_refused():
+    mask = pa.array([False, True, False])
+    rows = pa.StructArray.from_arrays([pa.array([1, 2, 3])], ["a"], mask=mask)
+    with hypostyle.connect() as con:
+        for data in (Array(rows), Stream(pa.chunked_array([rows]))):
+            with pytest.raises(hypostyle.DataError, match="NULL as a whole"):
+                con.sql("select * from data").fetchall()
+            with pytest.raises(hypostyle.DataError, match="NULL as a whole"):
+                con.append("t", data, create=True)
+
+
+def test_types_of_very_many_levels_are_refused():
+    kind = pa.int32()
+    for _ in range(300):
+        kind = pa.list_(kind)
+    data = pa.table({"c": pa.array([None], kind)})
+    with hypostyle.connect() as con, pytest.raises(hypostyle.DataError, match="levels"):
+        con.sql("select count(*) from data").fetchall()
 
 
 def test_buffers_that_are_too_short_are_refused():

@@ -218,3 +218,80 @@ def test_what_a_stream_says_of_its_failure_is_told(con):
 
     with pytest.raises(hypostyle.Error, match="the disk is on fire"):
         con.append("t", Stream(), create=True)
+
+
+def in_itself(kind):
+    """Return a list or a dict that is its own element."""
+    value = kind()
+    if kind is dict:
+        value["a"] = value
+    else:
+        value.append(value)
+    return value
+
+
+def nested(levels):
+    value = [1]
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+class FarDay(dt.datetime):
+    """A subclass that says anything."""
+
+    year = 2**62
+
+
+ENDLESS = {
+    "a list in itself": in_itself(list),
+    "a dict in itself": in_itself(dict),
+    "very many levels": nested(100_000),
+    "a decimal of very many digits": Decimal("1." + "0" * 10_000_000),
+    "a long double": np.longdouble(1),
+    "long doubles in a list": [np.longdouble(1)],
+    "a day of a year that there is not": FarDay(2024, 1, 1),
+    "an interval that is too long": pd.Timedelta(np.timedelta64(2**60, "s")),
+}
+
+
+@pytest.mark.parametrize("value", ENDLESS)
+def test_objects_that_no_value_is_are_refused(value):
+    with hypostyle.connect() as con:
+        with pytest.raises(hypostyle.DataError):
+            con.execute("select $1", [ENDLESS[value]])
+        data = {"c": [None, ENDLESS[value]]}
+        with pytest.raises(hypostyle.DataError, match="row 1"):
+            con.sql("select * from data").fetchall()
+        assert con.sql("select 1").fetchall() == [(1,)]
+
+
+def test_lists_may_have_many_levels():
+    with hypostyle.connect() as con:
+        value = nested(100)
+        assert con.execute("select $1", [value]).fetchall() == [(value,)]
+
+
+OUT_OF_RANGE = {
+    "hours": np.array([5, 2**60], "M8[h]"),
+    "weeks": np.array([5, 2**60], "M8[W]"),
+    "years": np.array([5, 2**60], "M8[Y]"),
+    "days between": np.array([5, 2**62], "m8[D]"),
+    "minutes between": np.array([5, -(2**61)], "m8[m]"),
+    "25 seconds": np.array([5, 2**62], "M8[25s]"),
+}
+
+
+@pytest.mark.parametrize("unit", OUT_OF_RANGE)
+def test_times_that_no_other_unit_holds_are_refused(unit):
+    data = {"c": OUT_OF_RANGE[unit]}
+    with hypostyle.connect() as con, pytest.raises(hypostyle.DataError, match='"c", row 1'):
+        con.sql("select * from data").fetchall()
+
+
+def test_matrices_and_rows_of_nothing():
+    pairs = {"c": np.array([[1, 2], [3, 4]]).view(np.matrix)}
+    bare = {"c": np.zeros((3, 0))}
+    with hypostyle.connect() as con:
+        assert con.sql("select * from pairs").fetchall() == [([1, 2],), ([3, 4],)]
+        assert con.sql("select count(*) from bare").fetchall() == [(3,)]

@@ -73,8 +73,7 @@ impl Address {
     /// # Errors
     /// `InvalidInput` with the part of the address that is wrong.
     pub fn parse(text: &str) -> Result<Self> {
-        // The text before the host may be a password.
-        let shown = text.rsplit_once('@').map_or(text.to_string(), |(_, host)| format!("…@{host}"));
+        let shown = without_secrets(text);
         // A user before an empty host is no valid URL, but it is how one writes a user for a Unix
         // socket.
         let nobody = format!("{UNIX}://");
@@ -83,10 +82,15 @@ impl Address {
             .and_then(|(who, path)| who.ends_with('@').then(|| format!("{nobody}{who}{UNIX_HOST}/{path}")));
         let text = named.as_deref().unwrap_or(text);
         let url = Url::parse(text).map_err(|error| wrong(format!("\"{shown}\" is no address ({error})")))?;
+        if url.fragment().is_some() {
+            return Err(wrong("a # in a user or a password is written as %23".into()));
+        }
+        let not_decoded = || wrong("the password is not percent-encoded UTF-8: a % in it is %25".into());
+        let password = url.password().map(|password| percent_decode(password).ok_or_else(not_decoded));
         let mut address = Self {
             place: Place::of(&url)?,
             user: decoded(url.username())?,
-            password: url.password().map(decoded).transpose()?,
+            password: password.transpose()?,
             tls: Tls::Auto,
             tls_ca: None,
             tls_cert: None,
@@ -146,7 +150,8 @@ impl Place {
                 let host = url.host_str().filter(|host| !host.is_empty());
                 let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
                 if !matches!(url.path(), "" | "/") {
-                    return Err(wrong(format!("a server has one database: \"{}\" is too much", url.path())));
+                    let shown = without_secrets(url.path());
+                    return Err(wrong(format!("a server has one database: \"{shown}\" is too much")));
                 }
                 let host = host.trim_matches(['[', ']']).to_string();
                 Ok(Self::Tcp { host, port: url.port().unwrap_or(PORT) })
@@ -170,6 +175,18 @@ fn wrong(why: String) -> Error {
     ))
 }
 
+/// Returns a text of an address without what may be a password: what is before the host, and options.
+fn without_secrets(text: &str) -> String {
+    let (place, options) = text.split_once('?').map_or((text, None), |(place, rest)| (place, Some(rest)));
+    let shown = match place.rsplit_once('@') {
+        Some((_, host)) => format!("…@{host}"),
+        // The question mark may be in a password.
+        None if options.is_some_and(|options| options.contains('@')) => "…".into(),
+        None => place.to_string(),
+    };
+    if options.is_some() { shown + "?…" } else { shown }
+}
+
 fn decoded(text: &str) -> Result<String> {
     percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
 }
@@ -187,8 +204,9 @@ fn percent_decode(text: &str) -> Option<String> {
             bytes.push(*byte);
             continue;
         }
-        let digits = [*rest.next()?, *rest.next()?];
-        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        let mut digit = || char::from(*rest.next()?).to_digit(16);
+        let (high, low) = (digit()?, digit()?);
+        bytes.push(u8::try_from(high * 16 + low).ok()?);
     }
     String::from_utf8(bytes).ok()
 }
@@ -259,5 +277,24 @@ mod tests {
             assert!(error.message().contains(part), "{error}");
         }
         assert!(!Address::is_address("/data/hypostyle"));
+    }
+
+    #[test]
+    fn errors_do_not_show_passwords() {
+        for text in [
+            "hypostyle://ada:secret@h:99999/",
+            "hypostyle://h:99999/?password=secret",
+            "hypostyle://ada@h:99999/?password=secret",
+            "hypostyle://h:99999/?password=x@secret",
+            "hypostyle://ada:secret?x@h:99999/",
+            "hypostyle://ada:secret%ZZ@h/",
+            "hypostyle://ada:secret%+1@h/",
+            "hypostyle://ada:1/secret@h/",
+            "hypostyle://ada:1#secret@h/",
+            "hypostyle+unix://ada:secret%@/run/a.sock",
+        ] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(!error.message().contains("secret"), "{error}");
+        }
     }
 }

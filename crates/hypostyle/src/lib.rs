@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod appender;
+mod arrow_structs;
 mod attached;
 mod bound;
 mod cancel;
@@ -33,6 +34,9 @@ mod values;
 
 pub use appender::{AppendValue, Appender};
 pub use arrow;
+pub use arrow_structs::{
+    check_arrow_array, check_arrow_buffers, check_arrow_schema, export_arrow_stream, sound_arrow_rows,
+};
 pub use cancel::{CancelMark, RunningCalls};
 pub use connection::{
     AppendOptions, CallAnswer, ColumnDescription, Connection, PollHook, StatementDescription,

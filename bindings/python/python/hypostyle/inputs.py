@@ -199,6 +199,9 @@ def _from_numpy(
     name: str, array: Any, *, nan_is_null: bool = False, time_zone: str | None = None
 ) -> _native.Column:
     np = require("numpy", "an array")
+    if array.ndim == 2 and array.shape[1] == 0:
+        # Rows of no values cannot be counted by their values.
+        return _native.column_from_objects(name, array.tolist(), nan_is_null)
     if isinstance(array, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(array)
         if array.dtype.kind == "O" and array.ndim == 1:
@@ -208,7 +211,9 @@ def _from_numpy(
             column = column.masked(_bytes(mask.reshape(-1)))
         return column.grouped(array.shape[1]) if _is_matrix(name, array) else column
     if _is_matrix(name, array):
-        return _from_numpy(name, array.reshape(-1), nan_is_null=nan_is_null).grouped(array.shape[1])
+        # A NumPy matrix has two dimensions in every shape.
+        values = np.asarray(array).reshape(-1)
+        return _from_numpy(name, values, nan_is_null=nan_is_null).grouped(array.shape[1])
     kind = array.dtype.kind
     if kind == "O":
         return _native.column_from_objects(name, array.tolist(), nan_is_null)
@@ -217,7 +222,7 @@ def _from_numpy(
         return _native.column_from_strings(name, len(array), array.ctypes.data, array.itemsize, array.dtype)
     if kind in "US" and array.dtype.itemsize == 0:
         return _native.column_from_objects(name, array.tolist(), False)
-    array = array.astype(_storable(np, name, array.dtype), copy=False)
+    array = _stored(np, name, array)
     dtype = array.dtype.str.lstrip("<>=|")
     if kind == "U":
         dtype = f"U{array.dtype.itemsize // 4}"
@@ -244,6 +249,23 @@ def _bytes(array: Any) -> Any:
     return np.require(array, requirements=["C", "A"]).view(np.uint8)
 
 
+def _stored(np: Any, name: str, array: Any) -> Any:
+    """Return the array in a dtype that `_storable` names.
+
+    Raises:
+        DataError: a value does not fit it: NumPy goes around to another one then.
+    """
+    stored = array.astype(_storable(np, name, array.dtype), copy=False)
+    if array.dtype.kind in "Mm" and np.datetime_data(stored.dtype) != np.datetime_data(array.dtype):
+        wrong = (stored.astype(array.dtype) != array) & ~np.isnat(array)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise errors.DataError(
+                f'column "{name}", row {row}: {array[row]!r} is out of range for {stored.dtype}'
+            )
+    return stored
+
+
 def _storable(np: Any, name: str, dtype: Any) -> Any:
     """Return the native-endian dtype that holds all values of `dtype` and has an SQL type."""
     kind = dtype.kind
@@ -268,7 +290,8 @@ def plain_object(value: Any) -> Any:
     """Return a NumPy scalar or array as Python objects; called by the native module.
 
     Raises:
-        ValueError: the value is finer than microseconds, which Python's datetime cannot hold.
+        ValueError: the value is finer than microseconds, which Python's datetime cannot hold, or is of a
+            dtype that Python has no class for.
     """
     if getattr(value, "ndim", 0):
         return [plain_object(item) for item in value]
@@ -277,4 +300,8 @@ def plain_object(value: Any) -> Any:
         if coarse != value and coarse == coarse:
             raise ValueError(f"{value!r} is finer than microseconds; put it in an array of its own dtype")
         return coarse.item()
-    return value.item() if hasattr(value, "item") else value
+    plain = value.item() if hasattr(value, "item") else value
+    if hasattr(plain, "dtype"):
+        # A long double gives itself.
+        raise ValueError(f"a value of the dtype {plain.dtype} fits no SQL type")
+    return plain

@@ -7,13 +7,16 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
+use hypostyle::check_arrow_schema;
 use std::sync::Arc;
 
 /// Returns the field of a schema, with its time zones by the names that every reader knows.
 ///
 /// # Errors
-/// `CDataInterface` with the name of the column that has an unknown type or time zone.
+/// `CDataInterface` with the name of the column that has an unknown type or time zone; `ExternalError`
+/// for a schema that is not as the interface says.
 pub fn field(schema: &FFI_ArrowSchema) -> Result<Field, ArrowError> {
+    check_arrow_schema(schema).map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
     if schema.format() != ROWS {
         return renamed(&readable(schema)?);
     }

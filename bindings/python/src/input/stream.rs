@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi_and_data_type};
 use arrow::ffi_stream::FFI_ArrowArrayStream;
+use hypostyle::{Error, check_arrow_array, check_arrow_buffers};
 use std::ffi::CStr;
 use std::sync::Arc;
 
@@ -59,6 +60,9 @@ impl Iterator for Chunks {
     }
 }
 
+/// The error for a row without values.
+pub const NULL_ROW: &str = "a row is NULL as a whole; make its values NULL";
+
 /// The batches of a stream of rows.
 pub struct Batches {
     chunks: Chunks,
@@ -83,6 +87,9 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let batch = |rows: &StructArray| {
+            if rows.null_count() > 0 {
+                return Err(external(Error::invalid_input(NULL_ROW)));
+            }
             let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
             RecordBatch::try_new_with_options(self.schema.clone(), rows.columns().to_vec(), &options)
         };
@@ -118,15 +125,22 @@ unsafe fn import(
     data_type: &DataType,
     checker: Option<&mut Checker>,
 ) -> Result<ArrayRef, ArrowError> {
-    // SAFETY: the caller promises this.
+    check_arrow_array(&array, data_type).map_err(external)?;
+    // SAFETY: the caller promises this, and the numbers of parts have been checked.
     unsafe { drop_buffers_of_nulls(&mut array, data_type) };
     // SAFETY: the caller promises this.
     let data = unsafe { from_ffi_and_data_type(array, data_type.clone()) }?;
+    check_arrow_buffers(&data).map_err(external)?;
     let sound = rows_of(&data, 0, data.len()).and_then(|data| {
         checker.map_or(Ok(()), |checker| checker.check(&data))?;
         Ok(data)
     });
-    sound.map(make_array).map_err(|error| ArrowError::ExternalError(Box::new(error)))
+    sound.map(make_array).map_err(external)
+}
+
+/// Returns an error of the database as one of Arrow's.
+fn external(error: Error) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
 }
 
 /// Drops the buffers of columns of type Null. They should have none, but Polars gives them one.

@@ -11,11 +11,19 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList, PyMemoryView,
     PyString, PyTime, PyTuple, PyType,
 };
+use std::ops::RangeInclusive;
 
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
 /// The digits of the widest decimal.
 const DIGITS_MAX: usize = 76;
+
+/// The levels of lists and dicts that a value may have. They are followed by recursion, and a list may be
+/// in itself.
+const LEVELS_MAX: usize = 256;
+
+/// The years that microseconds from 1970 reach. pandas has more than Python.
+const YEARS: RangeInclusive<i64> = -290_000..=290_000;
 
 #[derive(Debug)]
 pub enum Value {
@@ -57,6 +65,11 @@ impl Value {
     /// # Errors
     /// Any Python exception; its text says what is wrong with the value.
     pub fn new(value: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<Self> {
+        Self::within(value, nan_is_null, LEVELS_MAX)
+    }
+
+    /// Converts a value of at most so many levels.
+    fn within(value: &Bound<'_, PyAny>, nan_is_null: bool, levels: usize) -> PyResult<Self> {
         static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         static UUID: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         static INTERVAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
@@ -84,17 +97,18 @@ impl Value {
             return Self::decimal(value, nan_is_null);
         }
         if let Ok(items) = value.cast::<PyList>() {
-            return Self::list(items.iter(), nan_is_null);
+            return Self::list(items.iter(), nan_is_null, levels);
         }
         if let Ok(items) = value.cast::<PyTuple>() {
-            return Self::list(items.iter(), nan_is_null);
+            return Self::list(items.iter(), nan_is_null, levels);
         }
         if let Ok(members) = value.cast::<PyDict>() {
+            let levels = one_less(levels)?;
             let members = members.iter().map(|(name, member)| {
                 let name = name
                     .cast::<PyString>()
                     .map_err(|_| PyValueError::new_err(format!("the key {name} of a dict is not a str")))?;
-                Ok((name.to_str()?.to_owned(), Self::new(&member, nan_is_null)?))
+                Ok((name.to_str()?.to_owned(), Self::within(&member, nan_is_null, levels)?))
             });
             return Ok(Self::Struct(members.collect::<PyResult<_>>()?));
         }
@@ -135,13 +149,18 @@ impl Value {
         }
         if value.hasattr(intern!(py, "dtype"))? {
             let plain = py.import("hypostyle.inputs")?.call_method1("plain_object", (value,))?;
-            return Self::new(&plain, nan_is_null);
+            return Self::within(&plain, nan_is_null, one_less(levels)?);
         }
         Err(PyValueError::new_err(format!("a value of the Python type {class} fits no SQL type")))
     }
 
-    fn list<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, nan_is_null: bool) -> PyResult<Self> {
-        items.map(|item| Self::new(&item, nan_is_null)).collect::<PyResult<_>>().map(Self::List)
+    fn list<'py>(
+        items: impl Iterator<Item = Bound<'py, PyAny>>,
+        nan_is_null: bool,
+        levels: usize,
+    ) -> PyResult<Self> {
+        let levels = one_less(levels)?;
+        items.map(|item| Self::within(&item, nan_is_null, levels)).collect::<PyResult<_>>().map(Self::List)
     }
 
     fn decimal(value: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<Self> {
@@ -160,14 +179,15 @@ impl Value {
         }
         let text: String = value.call_method1(intern!(py, "__format__"), ("f",))?.extract()?;
         let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
-        let digits = whole.trim_start_matches('-').trim_start_matches('0').len() + fraction.len();
-        let unscaled = i256::from_string(&format!("{whole}{fraction}"));
-        match unscaled {
-            Some(unscaled) if digits <= DIGITS_MAX => {
-                Ok(Self::Decimal { unscaled, digits, scale: fraction.len() })
-            }
-            _ => Err(too_long()),
+        let (sign, whole) = whole.strip_prefix('-').map_or(("", whole), |whole| ("-", whole));
+        let whole = whole.trim_start_matches('0');
+        let digits = whole.len() + fraction.len();
+        // They are counted first: a text of millions of digits is parsed by recursion.
+        if digits > DIGITS_MAX {
+            return Err(too_long());
         }
+        let unscaled = i256::from_string(&format!("{sign}0{whole}{fraction}")).ok_or_else(too_long)?;
+        Ok(Self::Decimal { unscaled, digits, scale: fraction.len() })
     }
 
     fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Self> {
@@ -179,7 +199,7 @@ impl Value {
         if !value.is_exact_instance_of::<PyDateTime>()
             && let Some(more) = value.getattr_opt(intern!(py, "nanosecond"))?
         {
-            nanoseconds += more.extract::<i128>()?;
+            nanoseconds += i128::from(more.extract::<i64>()?);
         }
         let offset = value.call_method0(intern!(py, "utcoffset"))?;
         let zoned = !offset.is_none();
@@ -192,9 +212,12 @@ impl Value {
     fn timedelta(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         let nanoseconds = timedelta_nanoseconds(value)?;
         let per_day = i128::from(SECONDS_PER_DAY) * NANOSECONDS_PER_SECOND;
+        // pandas has longer ones than Python.
+        let days = i32::try_from(nanoseconds.div_euclid(per_day))
+            .map_err(|_| PyValueError::new_err(format!("{value} is out of range for INTERVAL")))?;
         Ok(Self::Interval(IntervalMonthDayNano {
             months: 0,
-            days: nanoseconds.div_euclid(per_day) as i32,
+            days,
             nanoseconds: nanoseconds.rem_euclid(per_day) as i64,
         }))
     }
@@ -221,32 +244,50 @@ impl Value {
     }
 }
 
+/// Returns the levels that are left within a value of so many.
+fn one_less(levels: usize) -> PyResult<usize> {
+    levels.checked_sub(1).ok_or_else(|| {
+        PyValueError::new_err(format!("a value of more than {LEVELS_MAX} levels, or one that is in itself"))
+    })
+}
+
+/// Returns a part of a date or time. Subclasses of Python's may have any.
+fn part(value: &Bound<'_, PyAny>, name: &Bound<'_, PyString>, range: RangeInclusive<i64>) -> PyResult<i64> {
+    let number: i64 = value.getattr(name)?.extract()?;
+    match range.contains(&number) {
+        true => Ok(number),
+        false => Err(PyValueError::new_err(format!("{number} is out of range for the {name} of {value}"))),
+    }
+}
+
 fn days(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
+    let month = part(value, intern!(py, "month"), 1..=12)?;
     Ok(days_of(
-        value.getattr(intern!(py, "year"))?.extract()?,
-        value.getattr(intern!(py, "month"))?.extract()?,
-        value.getattr(intern!(py, "day"))?.extract()?,
+        part(value, intern!(py, "year"), YEARS)?,
+        month as u32,
+        part(value, intern!(py, "day"), 1..=31)?,
     ))
 }
 
 fn microseconds_of_day(value: &Bound<'_, PyAny>) -> PyResult<i64> {
     let py = value.py();
-    let hour: i64 = value.getattr(intern!(py, "hour"))?.extract()?;
-    let minute: i64 = value.getattr(intern!(py, "minute"))?.extract()?;
-    let second: i64 = value.getattr(intern!(py, "second"))?.extract()?;
-    let microsecond: i64 = value.getattr(intern!(py, "microsecond"))?.extract()?;
+    let hour = part(value, intern!(py, "hour"), 0..=23)?;
+    let minute = part(value, intern!(py, "minute"), 0..=59)?;
+    let second = part(value, intern!(py, "second"), 0..=59)?;
+    let microsecond = part(value, intern!(py, "microsecond"), 0..=999_999)?;
     Ok(((hour * 60 + minute) * 60 + second) * 1_000_000 + microsecond)
 }
 
 fn timedelta_nanoseconds(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     let py = value.py();
-    let days: i128 = value.getattr(intern!(py, "days"))?.extract()?;
-    let seconds: i128 = value.getattr(intern!(py, "seconds"))?.extract()?;
-    let microseconds: i128 = value.getattr(intern!(py, "microseconds"))?.extract()?;
+    let number = |name: &Bound<'_, PyString>| value.getattr(name)?.extract::<i64>().map(i128::from);
+    let days = number(intern!(py, "days"))?;
+    let seconds = number(intern!(py, "seconds"))?;
+    let microseconds = number(intern!(py, "microseconds"))?;
     // pandas.Timedelta, a subclass, is finer than microseconds.
     let more: i128 = match value.getattr_opt(intern!(py, "nanoseconds"))? {
-        Some(nanoseconds) => nanoseconds.extract()?,
+        Some(nanoseconds) => nanoseconds.extract::<i64>()?.into(),
         None => 0,
     };
     Ok((days * i128::from(SECONDS_PER_DAY) + seconds) * NANOSECONDS_PER_SECOND + microseconds * 1_000 + more)

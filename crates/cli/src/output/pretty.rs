@@ -79,8 +79,18 @@ impl BoxWriter {
     }
 
     fn header(&self, column: &ColumnDescription) -> Cell {
-        Cell::new(format!("{}\n{}", printable(&column.name), column.logical_type))
+        // A name is not cut at its column's end, but goes on below.
+        let most = self.characters_max() - ELLIPSIS.chars().count();
+        let of = column.logical_type.to_string();
+        Cell::new(format!("{}\n{}", printable(&column.name, most), printable(&of, most)))
             .set_alignment(CellAlignment::Center)
+    }
+
+    /// Returns the characters of a text that may be seen. More of them are not laid out, which takes the
+    /// square of their number.
+    fn characters_max(&self) -> usize {
+        let widths = self.settings.column_widths.iter().copied();
+        widths.fold(COLUMN_WIDTH_MAX, u16::max).into()
     }
 
     /// Adds the rows of a batch to a table, with the visible columns.
@@ -94,7 +104,7 @@ impl BoxWriter {
                     .transpose()
             })
             .collect::<hypostyle::Result<Vec<_>>>()?;
-        let mut text = String::new();
+        let (mut text, most) = (String::new(), self.characters_max());
         for row in 0..batch.num_rows() {
             let mut cells = Row::new();
             for values in &columns {
@@ -106,7 +116,7 @@ impl BoxWriter {
                     Some(values) => {
                         text.clear();
                         values.write(row, &mut text)?;
-                        Cell::new(printable(&text))
+                        Cell::new(printable(&text, most))
                     }
                 };
                 cells.add_cell(cell);
@@ -390,10 +400,14 @@ impl Rows {
     }
 }
 
-/// Returns text on one line, without control characters for the terminal.
-fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+/// Returns so many characters of a text on one line, without control characters for the terminal.
+fn printable(text: &str, most: usize) -> String {
+    let mut out = String::new();
+    for (index, c) in text.chars().enumerate() {
+        if index == most {
+            out.push_str(ELLIPSIS);
+            break;
+        }
         if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
     }
     out
@@ -486,6 +500,20 @@ mod tests {
 2 rows, 2 columns (1.5 ms)
 ";
         assert_eq!(print(&Settings::default(), Some(80), &[batch]), expected);
+    }
+
+    #[test]
+    fn of_long_texts_only_what_is_shown_is_laid_out() {
+        let long: ArrayRef = Arc::new(StringArray::from(vec!["x y".repeat(1_000_000)]));
+        let name = "n".repeat(1_000_000);
+        let batch = example::batch(vec![(Field::new(name, DataType::Utf8, false), long)]);
+        let begin = std::time::Instant::now();
+        let text = print(&Settings::default(), None, std::slice::from_ref(&batch));
+        let cells: Vec<&str> = text.lines().filter(|line| line.starts_with('│')).collect();
+        assert_eq!(cells.len(), 3);
+        assert!(cells.iter().all(|cell| cell.chars().count() == usize::from(COLUMN_WIDTH_MAX) + 4));
+        assert!(cells[0].ends_with("n… │") && cells[2].ends_with("… │"));
+        assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The two texts that an address can be: a URL, and a string of keywords and values.
 
-use crate::address::parameter::{Given, wrong};
+use crate::address::parameter::{Given, PARAMETERS, wrong};
 use hypostyle_types::Result;
 
 /// The beginnings of a URL.
@@ -22,6 +22,10 @@ fn parse_url(rest: &str) -> Result<Given> {
     let mut given = Given::default();
     let (place, options) =
         rest.split_once('?').map_or((rest, None), |(place, options)| (place, Some(options)));
+    let is_of_a_password = |(before, _): (&str, &str)| !before.contains('=') && !place.contains('@');
+    if options.and_then(|options| options.split_once('@')).is_some_and(is_of_a_password) {
+        return Err(wrong("a \"?\" in a user or a password is written as %3F"));
+    }
     // A password may have a slash, which ends the hosts otherwise.
     let (who, place) = match place.rsplit_once('@') {
         Some((who, place)) => (Some(who), place),
@@ -43,7 +47,7 @@ fn parse_url(rest: &str) -> Result<Given> {
     }
     for pair in options.into_iter().flat_map(|options| options.split('&')).filter(|pair| !pair.is_empty()) {
         let Some((name, value)) = pair.split_once('=') else {
-            return Err(wrong(format!("\"{pair}\" has no \"=\" between its name and its value")));
+            return Err(wrong(format!("{} has no \"=\" between its name and its value", shown(pair))));
         };
         let name = decoded(name, "the name of a parameter")?;
         let value = decoded(value, &name)?;
@@ -112,6 +116,15 @@ fn decoded(text: &str, what: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| wrong(format!("{what}: it is not UTF-8")))
 }
 
+/// Returns a word as errors show it: as it is if it is the name of a parameter. Others may be part of a
+/// password.
+fn shown(word: &str) -> String {
+    match PARAMETERS.iter().any(|parameter| parameter.name == word) {
+        true => format!("\"{word}\""),
+        false => "a word that is no parameter".into(),
+    }
+}
+
 /// Reads `host=localhost user='my name' password=it\'s`.
 fn parse_keywords(text: &str) -> Result<Given> {
     let mut given = Given::default();
@@ -119,12 +132,12 @@ fn parse_keywords(text: &str) -> Result<Given> {
     while !rest.is_empty() {
         let Some((name, after)) = rest.split_once('=') else {
             let word = rest.split_whitespace().next().unwrap_or_default();
-            return Err(wrong(format!("\"{word}\" is followed by no \"=\" and value")));
+            return Err(wrong(format!("{} is followed by no \"=\" and value", shown(word))));
         };
         let name = name.trim_end();
         if name.contains(char::is_whitespace) {
             let word = name.split_whitespace().next().unwrap_or_default();
-            return Err(wrong(format!("\"{word}\" is followed by no \"=\" and value")));
+            return Err(wrong(format!("{} is followed by no \"=\" and value", shown(word))));
         }
         let (value, after) = keyword_value(name, after.trim_start())?;
         given.set(name, value)?;
@@ -234,5 +247,22 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(error.message().contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn errors_do_not_show_passwords() {
+        for text in [
+            "postgresql://u:a?secret@h/",
+            "postgresql://u:a?secret@h/?sslmode=require",
+            "postgresql://h/?password=a&secret",
+            "postgresql://u:%secret@h/",
+            "host=h password=a secret",
+            "host=h password=a secret user=u",
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(!error.message().contains("secret"), "{text}: {error}");
+        }
+        parse("postgresql://u@h/?password=a@b").unwrap();
+        parse("postgresql://h/?user=a@b").unwrap();
     }
 }
