@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use hypostyle_sql::forms::ANY_EQUAL as NAME;
+use hypostyle_sql::operators::ANY_EQUAL as NAME;
 use std::sync::Arc;
 
 pub(crate) fn register(context: &SessionContext) {

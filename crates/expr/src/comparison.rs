@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
-use hypostyle_sql::forms::ANY_EQUAL;
+use hypostyle_sql::operators::ANY_EQUAL;
 use hypostyle_types::parse_uuid;
 use hypostyle_types::{Error, LogicalType};
 use std::sync::Arc;

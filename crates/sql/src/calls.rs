@@ -3,7 +3,7 @@
 
 use crate::call::call;
 use crate::macros::expanded;
-use crate::parse::parse_as_written;
+use crate::reading::parse_as_written;
 use crate::text_value::text_of;
 use crate::{build, lists, number_pattern};
 use sqlparser::ast::{

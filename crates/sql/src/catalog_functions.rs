@@ -1,7 +1,7 @@
 //! Functions in FROM by which programs of DuckDB and PostgreSQL ask about the catalog: queries of its
 //! relations in their place.
 
-use crate::parse::parse_as_written;
+use crate::reading::parse_as_written;
 use sqlparser::ast::{Expr, Query, Value};
 
 /// The functions without arguments, and their queries.

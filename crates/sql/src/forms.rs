@@ -4,6 +4,7 @@
 use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
+use crate::operators::ANY_EQUAL;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES, SAMPLED_ROW};
 use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
@@ -16,9 +17,6 @@ use sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
-
-/// The function that stands for `= ANY (list)`: of a list and a value.
-pub const ANY_EQUAL: &str = "any_equal";
 
 /// Puts the forms that are known in the place of the others.
 ///

@@ -64,6 +64,7 @@ pub mod placeholders;
 pub mod plain;
 pub mod printable;
 pub mod qualifiers;
+mod reading;
 pub mod references;
 mod refused;
 pub mod relations;

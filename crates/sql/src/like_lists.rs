@@ -73,7 +73,7 @@ fn is_list(expr: &Expr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::rewritten;
-    use crate::parse::parse_as_written;
+    use crate::reading::parse_as_written;
 
     #[test]
     fn lists_of_patterns_are_arguments() {

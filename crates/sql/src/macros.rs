@@ -2,7 +2,7 @@
 //! form in place of the call.
 
 use crate::call::call;
-use crate::parse::parse_as_written;
+use crate::reading::parse_as_written;
 use crate::walk::expressions_mut;
 use crate::{build, literal};
 use sqlparser::ast::{
@@ -557,7 +557,7 @@ fn at_places(function: &Function) -> Option<Expr> {
 mod tests {
     use super::{MACROS, TEMPLATES, expanded, is_aggregate};
     use crate::gate::DOUBLING_FUNCTIONS;
-    use crate::parse::parse_as_written;
+    use crate::reading::parse_as_written;
     use crate::walk::expressions;
     use sqlparser::ast::Expr;
     use std::ops::ControlFlow;

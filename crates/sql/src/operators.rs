@@ -6,6 +6,9 @@ use sqlparser::dialect::Precedence;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, Word};
 
+/// The function that stands for `= ANY (list)`: of a list and a value.
+pub const ANY_EQUAL: &str = "any_equal";
+
 /// Nothing: the parser stops before such a token.
 pub const NONE: u8 = 0;
 /// A colon ends the bounds of a slice, whatever operators they have.

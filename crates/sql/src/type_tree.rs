@@ -68,7 +68,7 @@ fn list(element: &LogicalType, length: Option<u64>) -> DataType {
 #[cfg(test)]
 mod tests {
     use super::type_of;
-    use crate::parse::parse_as_written;
+    use crate::reading::parse_as_written;
     use hypostyle_types::{LogicalType, StructField, TimeUnit};
     use sqlparser::ast::{DataType, Expr};
 

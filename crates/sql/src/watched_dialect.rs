@@ -4,7 +4,7 @@
 //! steps and check the stack.
 
 use crate::call::call;
-use crate::forms::ANY_EQUAL;
+use crate::operators::ANY_EQUAL;
 use crate::{build, in_list, operators};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};

@@ -494,7 +494,7 @@ fn told_by_syntax(statement: &Statement) -> Known {
 /// Returns the list and the value of an `x = ANY (list)`, as parsing has written it.
 fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
     let Expr::Function(function) = expr else { return None };
-    if function.name.to_string() != hypostyle_sql::forms::ANY_EQUAL {
+    if function.name.to_string() != hypostyle_sql::operators::ANY_EQUAL {
         return None;
     }
     let FunctionArguments::List(list) = &mut function.args else { return None };

@@ -256,9 +256,9 @@ async fn plan_query(
     plan_optimized(state, in_order(optimized(state, plan)?, state)?, schema).await
 }
 
-/// Optimizes a query, or that of an EXPLAIN. DataFusion writes the plan behind each of its rules into an EXPLAIN,
-/// which takes longer than the rules do; only EXPLAIN VERBOSE shows it. Of a query that is not optimized, EXPLAIN
-/// shows how far that came.
+/// Optimizes a query, or that of an EXPLAIN. DataFusion writes the plan behind each of its rules into an
+/// EXPLAIN, which takes longer than the rules do; only EXPLAIN VERBOSE shows it. Of a query that is not
+/// optimized, EXPLAIN shows how far that came.
 fn optimized(state: &SessionState, plan: &LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     if let LogicalPlan::Explain(explain) = plan
         && !explain.verbose

@@ -1,8 +1,9 @@
 //! Functions that change JSON. What they leave is written as it was.
 
+use super::call::{Call, Described, Gives, Kind, Texts};
 use super::path::Step;
 use super::text::{self, Kind as Of, elements, member, members, normal, quote, unquoted};
-use super::{Call, Described, Gives, Kind, Texts, refused};
+use crate::arguments::refused;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;

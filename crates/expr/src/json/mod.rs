@@ -1,6 +1,7 @@
 //! Functions and operators of JSON. A value of type JSON is text whose field says what it is. What is
 //! no JSON is a value of its own where JSON is made, and is read as JSON where it is taken apart.
 
+mod call;
 mod change;
 mod jsonpath;
 mod path;
@@ -10,18 +11,18 @@ pub(crate) mod text;
 mod transform;
 mod write;
 
+pub(crate) use call::{is_json, json_field};
 pub(crate) use text::includes;
 pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
 pub(crate) use transform::{JsonColumn, JsonTransform};
 pub use write::texts;
 
-use crate::arguments::{ArgumentKind, refused};
 use crate::described::as_described;
 use crate::types::JSONB;
 use crate::wrapped::equal_by;
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray, StringViewArray};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use arrow::array::Array;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use call::{Argument, Call, Described, Gives};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
@@ -31,172 +32,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use hypostyle_error::external;
-use hypostyle_types::{LogicalType, check_json_text};
-use path::Step;
 use std::sync::Arc;
-
-/// What an argument has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Any,
-    /// A value of type JSON, or its text.
-    Json,
-    Text,
-    /// A name, a place, a path, or a list of these.
-    Path,
-    Boolean,
-}
-
-impl ArgumentKind for Kind {
-    const ANY: Self = Self::Any;
-
-    fn coerced(self, of: &DataType) -> Option<DataType> {
-        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
-        match self {
-            Self::Any => Some(of.clone()),
-            // These keep their types, by which their fields keep what they say of them.
-            Self::Json | Self::Text | Self::Path if of.is_string() || of.is_null() => Some(of.clone()),
-            Self::Path if of.is_integer() => Some(DataType::Int64),
-            Self::Path if is_list => Some(of.clone()),
-            Self::Boolean if *of == DataType::Boolean || of.is_null() => Some(DataType::Boolean),
-            _ => None,
-        }
-    }
-
-    fn described(self) -> &'static str {
-        match self {
-            Self::Any => "a value",
-            Self::Json => "JSON",
-            Self::Text => "a text",
-            Self::Path => "a path",
-            Self::Boolean => "a boolean",
-        }
-    }
-}
-
-/// What a function gives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Gives {
-    Json,
-    Jsons,
-    Text,
-    Texts,
-    Integer,
-    Double,
-    Boolean,
-    /// JSON; a list of it where the path, which is the second argument, is a list or has wildcards.
-    JsonAtPath,
-    /// The same as text.
-    TextAtPath,
-}
-
-/// A function as it is written down.
-type Described = crate::described::Described<Kind, Gives, fn(&Call<'_>) -> Result<ArrayRef>>;
-
-/// An argument of a call: one value for all rows, or one for each.
-struct Argument {
-    values: ArrayRef,
-    field: FieldRef,
-    is_one: bool,
-}
-
-impl Argument {
-    fn at(&self, row: usize) -> usize {
-        if self.is_one { 0 } else { row }
-    }
-}
-
-/// The arguments of a function, and the number of its rows.
-struct Call<'a> {
-    name: &'static str,
-    args: &'a [Argument],
-    rows: usize,
-    gives: &'a Field,
-    /// The session's time zone.
-    zone: &'a str,
-}
-
-/// The texts of an argument.
-struct Texts {
-    values: StringViewArray,
-    is_one: bool,
-}
-
-impl Texts {
-    fn get(&self, row: usize) -> Option<&str> {
-        let at = if self.is_one { 0 } else { row };
-        self.values.is_valid(at).then(|| self.values.value(at))
-    }
-}
-
-impl Call<'_> {
-    fn texts(&self, place: usize) -> Result<Texts> {
-        let argument = &self.args[place];
-        let values = cast(&argument.values, &DataType::Utf8View)?;
-        Ok(Texts { values: values.as_string_view().clone(), is_one: argument.is_one })
-    }
-
-    /// Returns texts that are JSON.
-    fn json(&self, place: usize) -> Result<Texts> {
-        let texts = self.texts(place)?;
-        if !is_json(&self.args[place].field) {
-            texts.values.iter().flatten().try_for_each(check_json_text).map_err(external)?;
-        }
-        Ok(texts)
-    }
-
-    /// Returns JSON, or NULL, of each row.
-    fn written(&self, mut write: impl FnMut(usize, &mut String) -> Result<bool>) -> Result<ArrayRef> {
-        let mut text = String::new();
-        let texts = (0..self.rows).map(|row| {
-            text.clear();
-            Ok(write(row, &mut text)?.then(|| text.clone()))
-        });
-        Ok(Arc::new(texts.collect::<Result<LargeStringArray>>()?))
-    }
-
-    /// Returns paths that are read as DuckDB's.
-    fn paths(&self, place: usize) -> Result<Paths> {
-        let argument = &self.args[place];
-        let of = argument.values.data_type();
-        let paths = match of {
-            of if of.is_string() || of.is_null() => {
-                let texts = cast(&argument.values, &DataType::Utf8View)?;
-                let read = |text: Option<&str>| text.map(path::read).transpose().map_err(external);
-                texts.as_string_view().iter().map(read).collect::<Result<_>>()?
-            }
-            _ => {
-                let places = cast(&argument.values, &DataType::Int64)?;
-                let step = |place: i64| vec![Step::Place(place)];
-                places.as_primitive::<Int64Type>().iter().map(|place| place.map(step)).collect()
-            }
-        };
-        Ok(Paths { paths, is_one: argument.is_one })
-    }
-}
-
-/// The paths of an argument.
-struct Paths {
-    paths: Vec<Option<Vec<Step>>>,
-    is_one: bool,
-}
-
-impl Paths {
-    fn get(&self, row: usize) -> Option<&[Step]> {
-        self.paths.get(if self.is_one { 0 } else { row })?.as_deref()
-    }
-}
-
-/// Says whether a field is of type JSON.
-pub(crate) fn is_json(field: &Field) -> bool {
-    !field.metadata().is_empty() && LogicalType::from_arrow(field).is_ok_and(|of| of == LogicalType::Json)
-}
-
-/// Returns a field of type JSON.
-pub(crate) fn json_field(name: &str) -> Field {
-    LogicalType::Json.arrow_field(name, true)
-}
 
 /// A function of JSON.
 #[derive(Debug)]
@@ -311,11 +147,6 @@ pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transforme
         Expr::TryCast(_) => Expr::TryCast(TryCast { expr: text, field: to }),
         _ => Expr::Cast(Cast { expr: text, field: to }),
     }))
-}
-
-/// Returns numbers of rows.
-fn integers(values: impl Iterator<Item = Result<Option<i64>>>) -> Result<ArrayRef> {
-    Ok(Arc::new(values.collect::<Result<Int64Array>>()?))
 }
 
 /// Returns a function by its name.

@@ -1,8 +1,9 @@
 //! Functions that take JSON apart.
 
+use super::call::{Argument, Call, Described, Gives, Kind, Paths, Texts, integers, is_json};
 use super::path::{self, Step};
 use super::text::{self, elements, members, shown, unquoted};
-use super::{Argument, Call, Described, Gives, Kind, Paths, Texts, integers, is_json, refused};
+use crate::arguments::refused;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, LargeStringArray, ListArray, StringArray,
 };

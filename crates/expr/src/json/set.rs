@@ -1,11 +1,12 @@
 //! JSON with another value at a path of DuckDB's, or without one: `json_set` and its like. What is missing
 //! on the way is made.
 
+use super::call::{Call, Described, Gives, Kind, Texts};
 use super::change::{array, object};
 use super::path::{Step, is_of_several};
 use super::text::{Kind as Of, compact, elements, kind, member, members, quote, unquoted};
 use super::write::texts;
-use super::{Call, Described, Gives, Kind, Texts, refused};
+use crate::arguments::refused;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;

@@ -1,8 +1,9 @@
 //! `json_transform`: JSON as values, lists and structures of the types that another text of JSON names,
 //! as DuckDB has it; and the columns of `json_to_recordset`, as PostgreSQL has it.
 
+use super::call::is_json;
 use super::text::{Kind, compact, elements, kind, member, members, unquoted};
-use super::{is_json, refused};
+use crate::arguments::refused;
 use crate::cast::cast as cast_as_sql;
 use crate::said::in_plans;
 use crate::types::logical_type;

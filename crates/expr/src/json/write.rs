@@ -1,8 +1,9 @@
 //! Values as JSON. One rule holds wherever JSON is made: a value of type JSON stays what it is, also
 //! within lists and structures, and all other texts are texts.
 
+use super::call::{Call, Described, Gives, Kind, is_json};
 use super::text::{self, compact, normal, quote};
-use super::{Call, Described, Gives, Kind, is_json, refused};
+use crate::arguments::refused;
 use crate::cast::{cast as cast_as_sql, lists_of, map_of};
 use arrow::array::{Array, ArrayRef, AsArray, LargeListArray, LargeStringArray, LargeStringBuilder};
 use arrow::buffer::NullBuffer;

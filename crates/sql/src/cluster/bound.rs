@@ -2,7 +2,7 @@
 
 use super::Bound;
 use crate::cursor::Cursor;
-use crate::parse::parse_as_written;
+use crate::reading::parse_as_written;
 use hypostyle_types::Result;
 use sqlparser::ast::{Expr, UnaryOperator, Value};
 

@@ -1,7 +1,6 @@
 //! The words and signs of a path of SQL/JSON.
 
-use super::malformed;
-use hypostyle_types::Result;
+use hypostyle_types::{Error, Result};
 use std::iter::Peekable;
 use std::str::Chars;
 
@@ -204,4 +203,13 @@ fn behind<'a>(text: &'a str, letters: Peekable<Chars<'_>>) -> &'a str {
 /// Returns the number of so many hexadecimal digits.
 fn digits(letters: &mut Peekable<Chars<'_>>, count: usize) -> Option<u32> {
     (0..count).try_fold(0, |code, _| Some(code * 16 + letters.next()?.to_digit(16)?))
+}
+
+/// Returns the error for a path that is none, and where that shows.
+pub(super) fn malformed(path: &str, at: &str) -> Error {
+    let message = match at {
+        "" => format!("syntax error at the end of the jsonpath '{path}'"),
+        at => format!("syntax error at or near \"{at}\" of the jsonpath '{path}'"),
+    };
+    Error::invalid_input(message).with_sqlstate("42601")
 }

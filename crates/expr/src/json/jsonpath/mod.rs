@@ -5,8 +5,9 @@ mod number;
 mod parse;
 mod run;
 
+use super::call::{Call, Described, Gives, Kind, Texts};
 use super::text::{Kind as Of, kind, normalised};
-use super::{Call, Described, Gives, Kind, Texts, refused};
+use crate::arguments::refused;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeStringArray, ListArray};
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
@@ -83,14 +84,6 @@ pub(super) const FUNCTIONS: &[Described] = &[
 /// What the values of a batch may cost, in bytes that are looked at, and for each byte of a value.
 const BUDGET: u64 = 1 << 30;
 const BUDGET_PER_BYTE: u64 = 64;
-
-fn malformed(path: &str, at: &str) -> Error {
-    let message = match at {
-        "" => format!("syntax error at the end of the jsonpath '{path}'"),
-        at => format!("syntax error at or near \"{at}\" of the jsonpath '{path}'"),
-    };
-    Error::invalid_input(message).with_sqlstate("42601")
-}
 
 /// What is asked of one row.
 struct Asked<'a> {

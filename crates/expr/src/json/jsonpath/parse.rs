@@ -1,7 +1,6 @@
 //! A path of SQL/JSON as a tree.
 
-use super::lexer::{Token, tokens};
-use super::malformed;
+use super::lexer::{Token, malformed, tokens};
 use crate::json::text::{normalised, quote};
 use crate::pattern::states_of;
 use hypostyle_types::{Error, Result};
