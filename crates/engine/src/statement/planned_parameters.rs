@@ -138,7 +138,7 @@ impl Values<'_> {
             frame.flat_map(|frame| std::iter::once(&mut frame.start_bound).chain(&mut frame.end_bound))
         {
             if let WindowFrameBound::Preceding(Some(size)) | WindowFrameBound::Following(Some(size)) = bound
-                && let Some(value) = parameter(size).and_then(|mark| self.0.of(mark))
+                && let Some(value) = parameter(size).and_then(|mark| self.0.value(mark))
                 && let Some(written) = distance(value)
             {
                 **size = written;
@@ -150,7 +150,7 @@ impl Values<'_> {
         expressions_mut(arguments, &mut |expr| {
             if let Expr::Value(value) = expr
                 && let Value::Placeholder(mark) = &value.value
-                && let Some(literal) = self.0.of(mark).and_then(literal)
+                && let Some(literal) = self.0.value(mark).and_then(literal)
             {
                 *expr = literal;
             }
