@@ -73,7 +73,7 @@ fn below_ordered(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<L
     }
     let Aggregate { input, group_expr, aggr_expr, .. } = aggregate;
     let preserver = NamePreserver::new_for_projection();
-    let calls = aggr_expr.into_iter().map(|call| {
+    let calls = aggr_expr.into_iter().map(|call| -> Result<Expr> {
         let name = preserver.save(&call);
         Ok(name.restore(without_subqueries(call, &found)?))
     });
@@ -92,12 +92,12 @@ fn below_distinct_on(on: DistinctOn, made: &mut usize) -> Result<Transformed<Log
     let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = on;
     let preserver = NamePreserver::new_for_projection();
     let keys = on_expr.into_iter().map(|key| without_subqueries(key, &found)).collect::<Result<_>>()?;
-    let items = select_expr.into_iter().map(|item| {
+    let items = select_expr.into_iter().map(|item| -> Result<Expr> {
         let name = preserver.save(&item);
         Ok(name.restore(without_subqueries(item, &found)?))
     });
     let items = items.collect::<Result<_>>()?;
-    let sorted = |SortExpr { expr, asc, nulls_first }: SortExpr| {
+    let sorted = |SortExpr { expr, asc, nulls_first }: SortExpr| -> Result<SortExpr> {
         Ok(SortExpr { expr: without_subqueries(expr, &found)?, asc, nulls_first })
     };
     let order = sort_expr.map(|keys| keys.into_iter().map(sorted).collect::<Result<_>>()).transpose()?;

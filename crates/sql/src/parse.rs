@@ -37,6 +37,11 @@ pub struct Extension {
 impl Extension {
     /// Adds nothing.
     pub const NONE: Self = Self { as_written: |_, _| {}, system_names: |_, _| {} };
+
+    /// Changes a statement as it is written, where that was made and never read: it may have whatever words.
+    pub fn write(&self, statement: &mut Statement) {
+        (self.as_written)(&Text { sql: "", tokens: &[] }, statement);
+    }
 }
 
 /// A rewrite of a statement's syntax.

@@ -300,11 +300,10 @@ impl Session {
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
         let (state, threads) = (self.take_state(), self.engine.options().threads);
-        let started = async move {
+        let (outcome, state) = self.wait_apart(async move {
             let (outcome, _) = start(&state, plan, None, purpose, threads).await?;
             Ok((outcome, state))
-        };
-        let (outcome, state) = self.wait_apart(started)?;
+        })?;
         *self.spare_state.lock() = Some(state);
         Ok(outcome)
     }

@@ -280,7 +280,7 @@ impl Session {
             versions.write(&mut query, &meaning)?;
         }
         let mut statement = Statement::Query(Box::new(query));
-        (extension(self.settings.is_wire()).as_written)(&mut statement);
+        extension(self.settings.is_wire()).write(&mut statement);
         selected::rewrite(&mut statement)?;
         self.execute_parsed(DfStatement::Statement(Box::new(statement)), parameters)
     }

@@ -218,7 +218,7 @@ impl Meaning<'_> {
             Some(ExcludeSelectItem::Single(name)) => vec![name],
             Some(ExcludeSelectItem::Multiple(names)) => names,
         };
-        hidden.extend(names_of(target).map(|name| build::name(&name).into()));
+        hidden.extend(names_of(target).map(|name| ObjectName::from(build::name(&name))));
         options.opt_exclude = Some(ExcludeSelectItem::Multiple(hidden));
     }
 }
