@@ -87,7 +87,7 @@ enum Special {
 }
 
 /// Returns how many places behind the point a DECIMAL has.
-fn places(of: &DataType) -> Option<i8> {
+fn decimal_places(of: &DataType) -> Option<i8> {
     match of {
         DataType::Decimal32(_, places)
         | DataType::Decimal64(_, places)
@@ -126,7 +126,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
         (DataType::Decimal128(EXACT_DIGITS.., _), DataType::Float64) => Some(Special::Nearest),
         (DataType::Decimal128(..), DataType::Float32) => Some(Special::Nearest),
-        (from, to) if places(from).zip(places(to)).is_some_and(|(from, to)| to < from) => {
+        (from, to) if decimal_places(from).zip(decimal_places(to)).is_some_and(|(from, to)| to < from) => {
             Some(Special::FewerPlaces)
         }
         (from, DataType::Timestamp(..) | DataType::Date32) if from.is_string() => Some(Special::Read),

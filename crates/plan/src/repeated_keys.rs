@@ -48,7 +48,7 @@ impl OptimizerRule for RepeatedKeys {
         plan.map_expressions(|expr| {
             let name = preserver.save(&expr);
             let left = expr.transform(|expr| match repeats(&expr) {
-                true => within(expr, &DFSchema::empty()),
+                true => shorten_aggregate_orders(expr, &DFSchema::empty()),
                 false => Ok(Transformed::no(expr)),
             })?;
             Ok(left.update_data(|expr| name.restore(expr)))

@@ -309,7 +309,7 @@ fn bar(x: f64, least: f64, greatest: f64, width: f64) -> Result<String> {
     let eighths = (share * 8.0) as usize;
     let mut text = "█".repeat(eighths / 8);
     let mut count = eighths / 8;
-    if eighths % 8 > 0 {
+    if !eighths.is_multiple_of(8) {
         text.push(PARTS[eighths % 8]);
         count += 1;
     }

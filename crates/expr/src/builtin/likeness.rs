@@ -4,7 +4,6 @@
 use crate::builtin::written::{Described, Kind};
 use arrow::array::{ArrayRef, AsArray, Float32Array, Int64Array, ListBuilder, StringArray, StringBuilder};
 use arrow::datatypes::{DataType, Field};
-use datafusion::error::Result;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -102,13 +102,12 @@ pub(super) const FUNCTIONS: &[Described] = &[
     .optional(1),
 ];
 
+/// Where a part of so many clusters starts and ends, by one number or two.
+type Bounds = fn(i64, i64, Option<i64>) -> Result<(i64, i64)>;
+
 /// Returns the clusters of each text from one place to another. The places, from 0, may be outside of it:
 /// they come of how many clusters there are, and of the numbers in the arguments.
-fn parts(
-    args: &[ArrayRef],
-    rows: usize,
-    bounds: fn(i64, i64, Option<i64>) -> Result<(i64, i64)>,
-) -> Result<ArrayRef> {
+fn parts(args: &[ArrayRef], rows: usize, bounds: Bounds) -> Result<ArrayRef> {
     let texts = args[0].as_string::<i32>();
     let number = |place: usize, row: usize| args[place].as_primitive::<Int64Type>().value(row);
     let part = |row: usize| {
