@@ -12,6 +12,7 @@ mod line;
 mod markdown;
 mod plan;
 pub mod pretty;
+mod quick;
 mod separated;
 pub mod value;
 
