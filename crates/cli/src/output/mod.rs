@@ -3,6 +3,7 @@
 //! Every format is a [`Writer`] that gets the result in parts, so none holds more than it prints.
 //! The machine formats hold nothing; the box keeps the first and last rows.
 
+mod cells;
 mod csv;
 mod format;
 mod html;
@@ -12,6 +13,7 @@ mod line;
 mod markdown;
 mod plan;
 pub mod pretty;
+mod quick;
 mod separated;
 pub mod value;
 

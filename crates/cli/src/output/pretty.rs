@@ -5,13 +5,12 @@
 //! all rows are shown, they are laid out and printed in windows, each at least as wide as the
 //! earlier ones.
 
+use super::cells::{Cells, Column, ELLIPSIS, Look, Null, push_printable};
 use super::format::{Format, Settings, Writer};
 use super::value::{Values, is_number};
 use crate::failure::Outcome;
 use crate::sink::Sink;
-use comfy_table::{
-    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
-};
+use comfy_table::{Cell, CellAlignment, ColumnConstraint, ContentArrangement, Table, Width, presets};
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;
 use std::collections::VecDeque;
@@ -24,8 +23,6 @@ const COLUMN_WIDTH_MIN: u16 = 24;
 const COLUMN_WIDTH_MAX: u16 = 2000;
 /// The rows that are laid out at once if all rows are shown.
 const WINDOW_ROWS: usize = 1024;
-const ELLIPSIS: &str = "…";
-const SKIPPED_ROW: &str = "·";
 
 /// The screen that the box is printed on.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +64,15 @@ struct Window {
     widths: Vec<u16>,
 }
 
+/// Rows that are ready to be printed.
+struct Layout {
+    visible: Vec<Option<usize>>,
+    /// The widths of the visible columns.
+    widths: Vec<u16>,
+    columns: Vec<Column>,
+    rows_count: usize,
+}
+
 impl BoxWriter {
     pub fn new(settings: &Settings, screen: Screen, columns: &[ColumnDescription]) -> Self {
         let rows = Rows::keep(settings.rows_max);
@@ -86,84 +92,89 @@ impl BoxWriter {
             .set_alignment(CellAlignment::Center)
     }
 
-    /// Returns the characters of a text that may be seen. More of them are not laid out, which takes the
-    /// square of their number.
+    /// Returns the characters of a text that may be seen. More of them are not measured, nor laid out, which
+    /// takes the square of their number in a name.
     fn characters_max(&self) -> usize {
         let widths = self.settings.column_widths.iter().copied();
         widths.fold(COLUMN_WIDTH_MAX, u16::max).into()
     }
 
-    /// Adds the rows of a batch to a table, with the visible columns.
-    fn add_rows(&self, table: &mut Table, batch: &RecordBatch, visible: &[Option<usize>]) -> Outcome {
-        let schema = batch.schema_ref();
-        let columns = visible
-            .iter()
-            .map(|column| {
-                column
-                    .map(|index| Values::text(schema.field(index), batch.column(index).as_ref()))
-                    .transpose()
-            })
-            .collect::<hypostyle::Result<Vec<_>>>()?;
-        let (mut text, most) = (String::new(), self.characters_max());
-        for row in 0..batch.num_rows() {
-            let mut cells = Row::new();
-            for values in &columns {
-                let cell = match values {
-                    None => Cell::new(ELLIPSIS),
-                    Some(values) if values.is_null(row) => {
-                        Cell::new(self.settings.null_or("NULL")).add_attribute(Attribute::Dim)
-                    }
-                    Some(values) => {
-                        text.clear();
-                        values.write(row, &mut text)?;
-                        Cell::new(printable(&text, most))
-                    }
-                };
-                cells.add_cell(cell);
-            }
-            cells.max_height(1);
-            table.add_row(cells);
-        }
-        Ok(())
+    fn null(&self) -> Null<'_> {
+        Null::new(self.settings.null_or("NULL"))
     }
 
-    /// Returns the table with these columns; None stands for columns that are left out.
-    fn table(&self, visible: &[Option<usize>], head: &[RecordBatch], tail: &[RecordBatch]) -> Outcome<Table> {
+    /// Returns the texts of the visible columns.
+    fn texts(
+        &self,
+        batches: &[&RecordBatch],
+        visible: &[Option<usize>],
+    ) -> hypostyle::Result<Vec<Option<Cells>>> {
+        let (null, most, mut scratch) = (self.null(), self.characters_max(), String::new());
+        let mut texts = Vec::with_capacity(visible.len());
+        for column in visible {
+            let Some(index) = *column else {
+                texts.push(None);
+                continue;
+            };
+            let mut cells = Cells::default();
+            for batch in batches {
+                let schema = batch.schema_ref();
+                let values = Values::text(schema.field(index), batch.column(index).as_ref())?;
+                cells.add(&values, batch.num_rows(), null, most, &mut scratch)?;
+            }
+            texts.push(Some(cells));
+        }
+        Ok(texts)
+    }
+
+    /// Returns a table with the names of these columns, if they have headers, and without rows; None stands
+    /// for columns that are left out.
+    fn frame(&self, visible: &[Option<usize>]) -> Table {
         let mut table = Table::new();
         let preset = match self.settings.format {
             Format::Table => presets::ASCII_FULL_CONDENSED,
             _ => presets::UTF8_FULL_CONDENSED,
         };
         table.load_preset(preset).set_content_arrangement(ContentArrangement::Disabled);
-        // Values are cut at the column's end, not at a space before it.
-        table.set_delimiter('\0').set_truncation_indicator(ELLIPSIS).force_no_tty();
-        if self.screen.colours {
-            table.enforce_styling();
-        }
+        // Names are broken at the column's end, not at a space before it.
+        table.set_delimiter('\0').force_no_tty();
+        let header = |column: &Option<usize>| {
+            column.map_or(Cell::new(ELLIPSIS), |index| self.header(&self.columns[index]))
+        };
         if self.settings.headers {
-            let header = visible
-                .iter()
-                .map(|column| column.map_or(Cell::new(ELLIPSIS), |index| self.header(&self.columns[index])));
-            table.set_header(header);
+            table.set_header(visible.iter().map(header));
+        } else {
+            // A row, which is not printed, makes the columns.
+            table.add_row(visible.iter().map(|_| ""));
         }
-        for batch in head {
-            self.add_rows(&mut table, batch, visible)?;
+        table
+    }
+
+    /// Prints the upper edge of the box and the names, or the lower edge.
+    fn print_frame(&self, out: &mut dyn Write, layout: &Layout, is_above: bool) -> Outcome {
+        let mut table = self.frame(&layout.visible);
+        for (column, width) in table.column_iter_mut().zip(&layout.widths) {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width.saturating_add(PADDING))));
         }
-        if !tail.is_empty() {
-            let dots = visible.iter().map(|_| Cell::new(SKIPPED_ROW).add_attribute(Attribute::Dim));
-            table.add_row(Row::from(dots.collect::<Vec<_>>()));
-            for batch in tail {
-                self.add_rows(&mut table, batch, visible)?;
-            }
+        let mut lines: Vec<String> = table.lines().collect();
+        let below = lines.pop();
+        if !is_above {
+            lines = below.into_iter().collect();
+        } else if !self.settings.headers {
+            lines.truncate(1);
         }
-        for (place, column) in visible.iter().enumerate() {
-            let number =
-                column.is_some_and(|index| is_number(&self.columns[index].logical_type.arrow_type()));
-            if let Some(column) = table.column_mut(place).filter(|_| number) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
+        for line in lines {
+            writeln!(out, "{line}")?;
         }
-        Ok(table)
+        Ok(())
+    }
+
+    fn look(&self) -> Look<'_> {
+        let (edge, between) = match self.settings.format {
+            Format::Table => ('|', '|'),
+            _ => ('│', '┆'),
+        };
+        Look { edge, between, null: self.null(), colours: self.screen.colours }
     }
 
     /// Returns the greatest width of a column: the one that `.width` has set, or that of all
@@ -173,56 +184,74 @@ impl BoxWriter {
         set.copied().filter(|width| *width > 0).unwrap_or(limit)
     }
 
-    /// Lays out rows and returns the columns that are shown, at least as wide as before.
-    fn lay_out(
-        &self,
-        head: &[RecordBatch],
-        tail: &[RecordBatch],
-        earlier: &Window,
-    ) -> Outcome<(Table, Vec<Option<usize>>, Vec<u16>)> {
-        let all: Vec<Option<usize>> = (0..self.columns.len()).map(Some).collect();
-        let mut visible = earlier.visible.clone().unwrap_or(all);
-        let mut table = self.table(&visible, head, tail)?;
-        let mut widths = table.column_max_content_widths();
+    /// Returns the widths that columns with these texts need.
+    fn widths_needed(&self, visible: &[Option<usize>], texts: &[Option<Cells>]) -> Vec<u16> {
+        let mut widths = self.frame(visible).column_max_content_widths();
+        for (width, cells) in widths.iter_mut().zip(texts) {
+            let widest = cells.as_ref().map_or(1, |cells| cells.widest.max(1));
+            *width = (*width).max(u16::try_from(widest).unwrap_or(u16::MAX));
+        }
+        widths
+    }
+
+    /// Lays out rows with the columns that are shown, at least as wide as before.
+    fn lay_out(&self, batches: &[&RecordBatch], earlier: &Window) -> Outcome<Layout> {
+        let rows_count: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+        let all = if rows_count > 0 || self.settings.headers { self.columns.len() } else { 0 };
+        let mut visible = earlier.visible.clone().unwrap_or_else(|| (0..all).map(Some).collect());
+        let mut texts = self.texts(batches, &visible)?;
+        let mut widths = self.widths_needed(&visible, &texts);
         widths.iter_mut().zip(&earlier.widths).for_each(|(width, earlier)| *width = (*width).max(*earlier));
         let limit = column_limit(&widths, self.screen.width);
-        let narrow = |visible: &[Option<usize>], widths: &[u16]| -> Vec<u16> {
-            let columns = visible.iter().zip(widths);
-            columns.map(|(column, width)| *width.min(&self.width_max(*column, limit))).collect()
-        };
-        let mut narrowed = narrow(&visible, &widths);
+        for (column, width) in visible.iter().zip(&mut widths) {
+            *width = (*width).min(self.width_max(*column, limit));
+        }
         if earlier.visible.is_none() {
-            let shown = visible_columns(&narrowed, self.screen.width);
+            let shown = visible_columns(&widths, self.screen.width);
             if shown != visible {
+                texts = shown.iter().map(|column| column.and_then(|index| texts[index].take())).collect();
+                widths = shown.iter().map(|column| column.map_or(1, |index| widths[index])).collect();
                 visible = shown;
-                table = self.table(&visible, head, tail)?;
-                narrowed = narrow(&visible, &table.column_max_content_widths());
             }
         }
-        for (column, width) in table.column_iter_mut().zip(&narrowed) {
-            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + PADDING)));
-        }
-        Ok((table, visible, narrowed))
+        let column = |((column, cells), width): ((&Option<usize>, Option<Cells>), &u16)| {
+            let is_right =
+                column.is_some_and(|index| is_number(&self.columns[index].logical_type.arrow_type()));
+            Column { cells, width: usize::from(*width), is_right }
+        };
+        let columns = visible.iter().zip(texts).zip(&widths).map(column).collect();
+        Ok(Layout { visible, widths, columns, rows_count })
     }
 
     /// Prints the rows of the window below those of the earlier windows.
     fn print_window(&mut self, out: &mut dyn Write, is_last: bool) -> Outcome {
         let earlier = std::mem::take(&mut self.window);
-        let is_first = earlier.visible.is_none();
-        let (table, visible, widths) = self.lay_out(&earlier.rows, &[], &earlier)?;
-        // The upper edge, the names, the types and the line below them.
-        let above = match (is_first, self.settings.headers) {
-            (true, _) => 0,
-            (false, true) => 4,
-            (false, false) => 1,
-        };
-        let lines: Vec<String> = table.lines().collect();
-        let end = lines.len() - usize::from(!is_last);
-        for line in lines.get(above..end).unwrap_or_default() {
-            writeln!(out, "{line}")?;
+        let layout = self.lay_out(&earlier.rows.iter().collect::<Vec<_>>(), &earlier)?;
+        if earlier.visible.is_none() {
+            self.print_frame(out, &layout, true)?;
         }
-        self.window = Window { visible: Some(visible), widths, ..Window::default() };
+        self.look().print(out, &layout.columns, 0..layout.rows_count)?;
+        if is_last {
+            self.print_frame(out, &layout, false)?;
+        }
+        self.window = Window { visible: Some(layout.visible), widths: layout.widths, ..Window::default() };
         Ok(())
+    }
+
+    /// Prints the kept rows, and returns how many columns are shown.
+    fn print_kept(&self, out: &mut dyn Write) -> Outcome<usize> {
+        let (head, tail) = self.rows.shown();
+        let layout = self.lay_out(&head.iter().chain(&tail).collect::<Vec<_>>(), &Window::default())?;
+        let above: usize = head.iter().map(RecordBatch::num_rows).sum();
+        let look = self.look();
+        self.print_frame(out, &layout, true)?;
+        look.print(out, &layout.columns, 0..above)?;
+        if !tail.is_empty() {
+            look.print_dots(out, &layout.columns)?;
+            look.print(out, &layout.columns, above..layout.rows_count)?;
+        }
+        self.print_frame(out, &layout, false)?;
+        Ok(layout.visible.iter().flatten().count())
     }
 
     fn footer(&self, visible: usize, elapsed: Duration) -> String {
@@ -268,10 +297,7 @@ impl Writer for BoxWriter {
             self.print_window(out, true)?;
             self.window.visible.iter().flatten().flatten().count()
         } else {
-            let (head, tail) = self.rows.shown();
-            let (table, visible, _) = self.lay_out(&head, &tail, &Window::default())?;
-            writeln!(out, "{table}")?;
-            visible.iter().flatten().count()
+            self.print_kept(out)?
         };
         if self.settings.footer {
             writeln!(out, "{}", self.footer(visible_count, elapsed))?;
@@ -287,9 +313,10 @@ impl Writer for BoxWriter {
 /// The space on both sides of a value; one border is added to it.
 const PADDING: u16 = 2;
 const BORDER: u16 = 1;
+const AROUND: u32 = (PADDING + BORDER) as u32;
 
 fn total_width(widths: impl IntoIterator<Item = u16>) -> u32 {
-    u32::from(BORDER) + widths.into_iter().map(|width| u32::from(width + PADDING + BORDER)).sum::<u32>()
+    u32::from(BORDER) + widths.into_iter().map(|width| u32::from(width) + AROUND).sum::<u32>()
 }
 
 /// Returns the greatest width of a column so that all columns fit, but not less than the minimum.
@@ -320,7 +347,7 @@ fn visible_columns(widths: &[u16], screen: Option<u16>) -> Vec<Option<usize>> {
     while left + right < count {
         let from_left = left <= right;
         let next = if from_left { left } else { count - 1 - right };
-        used += u32::from(widths[next] + PADDING + BORDER);
+        used += u32::from(widths[next]) + AROUND;
         if used > screen && left + right > 0 {
             break;
         }
@@ -400,16 +427,9 @@ impl Rows {
     }
 }
 
-/// Returns so many characters of a text on one line, without control characters for the terminal.
 fn printable(text: &str, most: usize) -> String {
     let mut out = String::new();
-    for (index, c) in text.chars().enumerate() {
-        if index == most {
-            out.push_str(ELLIPSIS);
-            break;
-        }
-        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
-    }
+    push_printable(text, most, &mut out);
     out
 }
 
@@ -554,6 +574,102 @@ mod tests {
             print(&settings, Some(80), &[texts("a long text"), texts("short"), texts("a longer text yet")]);
         let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
         assert_eq!((widths[4], widths[4 + 1024], widths[4 + 2048]), (15, 15, 21));
+    }
+
+    /// Two rows with numbers, wide characters, a NULL, a control character and a long text.
+    fn of_all_kinds() -> RecordBatch {
+        example::batch(vec![
+            (Field::new("n", DataType::Int64, true), Arc::new(Int64Array::from(vec![Some(-12_345), None]))),
+            (Field::new("漢字", DataType::Utf8, true), Arc::new(StringArray::from(vec!["かな", "a\tb"]))),
+            (
+                Field::new("text", DataType::Utf8, true),
+                Arc::new(StringArray::from(vec![None, Some("some long text, longer than may be")])),
+            ),
+        ])
+    }
+
+    #[test]
+    fn values_of_all_kinds_stand_in_their_columns() {
+        let settings = Settings { column_widths: vec![0, 0, 9], footer: false, ..Settings::default() };
+        let expected = "\
+┌────────┬─────────┬───────────┐
+│    n   ┆   漢字  ┆    text   │
+│ BIGINT ┆ VARCHAR ┆  VARCHAR  │
+╞════════╪═════════╪═══════════╡
+│ -12345 ┆ かな    ┆ NULL      │
+│   NULL ┆ a\\tb    ┆ some lon… │
+└────────┴─────────┴───────────┘
+";
+        assert_eq!(print(&settings, Some(80), &[of_all_kinds()]), expected);
+        let settings = Settings { rows_max: 0, ..settings };
+        assert_eq!(print(&settings, Some(80), &[of_all_kinds()]), expected);
+
+        let settings = Settings { format: Format::Table, headers: false, null: Some("-".into()), ..settings };
+        let expected = "\
++--------+------+-----------+
+| -12345 | かな | -         |
+|      - | a\\tb | some lon… |
++--------+------+-----------+
+";
+        assert_eq!(print(&settings, Some(80), &[of_all_kinds()]), expected);
+    }
+
+    #[test]
+    fn null_and_the_dots_are_faint_with_their_space() {
+        let screen = Screen { width: None, colours: true };
+        let settings = Settings { rows_max: 2, headers: false, footer: false, ..Settings::default() };
+        let array: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(2), Some(30_000)]));
+        let batch = example::batch(vec![(Field::new("n", DataType::Int64, true), array)]);
+        let mut writer = BoxWriter::new(&settings, screen, &example::columns(&batch));
+        let mut out = Vec::new();
+        writer.batch(&mut out, &batch).unwrap();
+        writer.end(&mut out, Duration::ZERO).unwrap();
+        let expected = "\
+┌───────┐
+│\u{1b}[2m  NULL \u{1b}[0m│
+│\u{1b}[2m     · \u{1b}[0m│
+│ 30000 │
+└───────┘
+";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+
+    #[test]
+    fn columns_that_do_not_fit_are_left_out_of_each_row() {
+        let numbers = |index: i64| -> (Field, ArrayRef) {
+            let name = format!("c{index}");
+            (Field::new(name, DataType::Int64, false), Arc::new(Int64Array::from(vec![index, -index])))
+        };
+        let batch = example::batch((0..5).map(numbers).collect());
+        let settings = Settings { footer: false, ..Settings::default() };
+        let expected = "\
+┌────────┬───┬────────┐
+│   c0   ┆ … ┆   c4   │
+│ BIGINT ┆   ┆ BIGINT │
+╞════════╪═══╪════════╡
+│      0 ┆ … ┆      4 │
+│      0 ┆ … ┆     -4 │
+└────────┴───┴────────┘
+";
+        assert_eq!(print(&settings, Some(23), std::slice::from_ref(&batch)), expected);
+        let settings = Settings { rows_max: 0, ..settings };
+        assert_eq!(print(&settings, Some(23), &[batch]), expected);
+    }
+
+    #[test]
+    fn a_box_without_rows_or_names_is_only_edges() {
+        let settings = Settings { headers: false, footer: false, ..Settings::default() };
+        assert_eq!(print(&settings, None, &[numbers(0..0)]), "┌┐\n└┘\n");
+        let settings = Settings { rows_max: 0, ..settings };
+        assert_eq!(print(&settings, None, &[numbers(0..0)]), "┌┐\n└┘\n");
+    }
+
+    #[test]
+    fn a_name_of_more_lines_stands_above_the_first_window_alone() {
+        let settings = Settings { rows_max: 0, column_widths: vec![4], ..Settings::default() };
+        let text = print(&settings, None, &[numbers(0..2500)]);
+        assert_eq!(text.matches("BIGI").count(), 1);
+        assert_eq!(text.lines().filter(|line| line.starts_with('│')).count(), 2500 + 3);
     }
 
     #[test]

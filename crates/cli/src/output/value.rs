@@ -1,9 +1,11 @@
 //! Prints single values: as text for people and CSV, and as JSON.
 //!
-//! Arrow's own formatter prints the plain types. The others are here: intervals as in PostgreSQL,
-//! UUID and JSON by their extension names, nested values as JSON in every format, maps with keys
-//! that are not text, and dictionary codes under NULL, which may be invalid.
+//! Arrow's own formatter prints the plain types, but those of them for which it allocates. They, and the
+//! others, are here: intervals as in PostgreSQL, UUID and JSON by their extension names, nested values as
+//! JSON in every format, maps with keys that are not text, and dictionary codes under NULL, which may be
+//! invalid.
 
+use super::quick::{self, WriteValue, push};
 use hypostyle::arrow::array::{Array, AsArray, OffsetSizeTrait, RecordBatch};
 use hypostyle::arrow::buffer::NullBuffer;
 use hypostyle::arrow::datatypes::{DataType, Field};
@@ -18,8 +20,6 @@ const SQL_STYLE: FormatOptions<'static> = FormatOptions::new()
     .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
 /// The style of times: RFC 3339, which programs read.
 const JSON_STYLE: FormatOptions<'static> = FormatOptions::new();
-
-type WriteValue<'a> = Box<dyn Fn(usize, &mut String) -> Result<(), ArrowError> + 'a>;
 
 /// The values of one column of a batch.
 pub struct Values<'a> {
@@ -143,14 +143,12 @@ fn extension(field: &Field) -> Option<&str> {
     field.metadata().get(EXTENSION_NAME).map(String::as_str)
 }
 
-fn push(out: &mut String, text: &str) -> Result<(), ArrowError> {
-    out.push_str(text);
-    Ok(())
-}
-
 fn formatted<'a>(array: &'a dyn Array, style: &FormatOptions<'a>) -> Result<WriteValue<'a>, ArrowError> {
     if let Some(texts) = hypostyle::texts_of_far_years(array)? {
         return Ok(Box::new(move |row, out| push(out, texts.value(row))));
+    }
+    if let Some(write) = quick::writer(array, style) {
+        return Ok(write);
     }
     let formatter = ArrayFormatter::try_new(array, style)?;
     Ok(Box::new(move |row, out| formatter.value(row).write(out)))
