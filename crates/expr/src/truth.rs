@@ -1,17 +1,18 @@
 //! Texts as they are written beside a BOOLEAN, which are BOOLEANs then, as in PostgreSQL:
 //! `is_sold = 'f'`. DataFusion finds no common type for the two. And CASE of a BOOLEAN, whose conditions
-//! guard its results.
+//! guard its results, and AND and OR, whose left sides guard the right ones.
 
 use crate::arithmetic::operator_of;
 use crate::comparison::{is_text, operands};
-use crate::walk::contains;
+use crate::walk::{contains, has_expression, named, schema_below};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 /// Plans comparisons of a BOOLEAN with a text, whose types are asked for before a plan is
@@ -74,20 +75,113 @@ pub fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     Ok(Transformed::yes(Expr::Case(Case { expr: Some(Box::new(lit(true))), ..case })))
 }
 
-/// Returns an OR whose right side divides, or reads texts, as one that computes this side only where the left
-/// one is not true, as PostgreSQL does: `b = 0 OR a / b > 2`.
-pub fn left_first(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = &expression else {
-        return Ok(Transformed::no(expression));
-    };
-    let is_guarded = |side: &Expr| contains(side, |part| divides_or_reads(part, schema));
-    if !is_guarded(right) || is_guarded(left) || left.is_volatile() || contains(&expression, is_subquery) {
-        return Ok(Transformed::no(expression));
+/// Returns a node whose ANDs and ORs compute an operand that divides, or reads texts, only for rows for which
+/// those left of it leave the result open, as PostgreSQL does: `b = 0 OR a / b > 2`. The operands of a
+/// condition's own AND stay: joins and scans take them one by one, from the left.
+pub fn left_first(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let connects = |part: &Expr| connective(part).is_some();
+    if matches!(plan, LogicalPlan::TableScan(_)) || !has_expression(&plan, connects) {
+        return Ok(Transformed::no(plan));
     }
-    let rest = binary_expr(right.as_ref().clone(), Operator::Or, left.as_ref().clone());
-    let when_then_expr = vec![(left.clone(), Box::new(lit(true)))];
-    let expr = Some(Box::new(lit(true)));
-    Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr: Some(Box::new(rest)) })))
+    let schema = schema_below(&plan);
+    let preserver = NamePreserver::new(&plan);
+    let has_conjuncts = matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+    plan.map_expressions(|expr| {
+        named(&preserver, expr, &mut |expr: Expr| {
+            if !contains(&expr, |part| divides_or_reads(part, &schema)) {
+                return Ok(Transformed::no(expr));
+            }
+            if !has_conjuncts || connective(&expr) != Some(Operator::And) {
+                return expr.transform_down(|part| in_order(part, &schema));
+            }
+            let (conjuncts, is_changed) = each_in_order(operands_of(expr, Operator::And), &schema)?;
+            Ok(Transformed::new_transformed(connected(conjuncts, Operator::And), is_changed))
+        })
+    })
+}
+
+fn connective(expr: &Expr) -> Option<Operator> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => Some(*op),
+        _ => None,
+    }
+}
+
+/// Returns what an operator connects from the left, in this order.
+fn operands_of(mut expr: Expr, connective: Operator) -> Vec<Expr> {
+    let mut operands = Vec::new();
+    loop {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op == connective => {
+                operands.push(*right);
+                expr = *left;
+            }
+            first => {
+                operands.push(first);
+                operands.reverse();
+                return operands;
+            }
+        }
+    }
+}
+
+fn connected(operands: Vec<Expr>, op: Operator) -> Expr {
+    let all = operands.into_iter().reduce(|left, right| binary_expr(left, op, right));
+    all.unwrap_or_else(|| lit(op == Operator::And))
+}
+
+/// Returns operands that are rewritten apart, and whether any was.
+fn each_in_order(operands: Vec<Expr>, schema: &DFSchema) -> Result<(Vec<Expr>, bool)> {
+    let (mut all, mut is_changed) = (Vec::with_capacity(operands.len()), false);
+    for operand in operands {
+        let operand = operand.transform_down(|part| in_order(part, schema))?;
+        is_changed |= operand.transformed;
+        all.push(operand.data);
+    }
+    Ok((all, is_changed))
+}
+
+fn in_order(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(op) = connective(&expr) else { return Ok(Transformed::no(expr)) };
+    if contains(&expr, is_subquery) {
+        return Ok(Transformed::no(expr));
+    }
+    let (operands, is_changed) = each_in_order(operands_of(expr, op), schema)?;
+    let divides = |operand: &Expr| contains(operand, |part| divides_or_reads(part, schema));
+    let last = operands.iter().rposition(divides).unwrap_or_default();
+    // What is computed a second time must have the same value then, and not be such a CASE: those within each
+    // other would double their size each time.
+    let is_case = |part: &Expr| matches!(part, Expr::Case(_));
+    let is_once = |operand: &Expr| operand.is_volatile() || contains(operand, is_case) && divides(operand);
+    if last == 0 || operands.iter().take(last).any(is_once) {
+        return Ok(Transformed::new(connected(operands, op), is_changed, TreeNodeRecursion::Jump));
+    }
+    let mut guards = operands;
+    let behind = guards.split_off(last + 1);
+    let guarded = guards.split_off(last);
+    let mut all = vec![one_by_one(guards, guarded, op, &divides)];
+    all.extend(behind);
+    Ok(Transformed::new(connected(all, op), true, TreeNodeRecursion::Jump))
+}
+
+/// Returns AND or OR of operands, each of which guards those behind it, the last ones that are guarded.
+fn one_by_one(guards: Vec<Expr>, guarded: Vec<Expr>, op: Operator, divides: &dyn Fn(&Expr) -> bool) -> Expr {
+    let mut conditions: Vec<Expr> = Vec::with_capacity(guards.len());
+    for guard in guards {
+        match conditions.last_mut() {
+            Some(before) if !divides(&guard) && !divides(before) => {
+                *before = binary_expr(std::mem::take(before), op, guard);
+            }
+            _ => conditions.push(guard),
+        }
+    }
+    let decided = |condition: &Expr| match op {
+        Operator::And => (Box::new(Expr::Not(Box::new(condition.clone()))), Box::new(lit(false))),
+        _ => (Box::new(condition.clone()), Box::new(lit(true))),
+    };
+    let when_then_expr = conditions.iter().map(decided).collect();
+    let rest = connected(guarded.into_iter().chain(conditions).collect(), op);
+    Expr::Case(Case { expr: Some(Box::new(lit(true))), when_then_expr, else_expr: Some(Box::new(rest)) })
 }
 
 /// Says whether an expression is planned as a join.
@@ -100,13 +194,14 @@ fn is_subquery(expr: &Expr) -> bool {
 fn divides_or_reads(expr: &Expr, schema: &DFSchema) -> bool {
     let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..));
     let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
+    let reads = |value: &Expr| !is_constant(value) && is_text(value) && !is_text(expr);
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Divide | Operator::Modulo, right, .. }) => {
             !is_constant(right)
         }
-        Expr::Cast(Cast { expr, .. }) => !is_constant(expr) && is_text(expr),
+        Expr::Cast(Cast { expr: value, .. }) => reads(value),
         Expr::ScalarFunction(ScalarFunction { func, args }) => match args.as_slice() {
-            [value] => func.name() == "cast" && !is_constant(value) && is_text(value),
+            [value] => func.name() == "cast" && reads(value),
             [_, divisor] => {
                 let divides = matches!(operator_of(func), Some(Operator::Divide | Operator::Modulo));
                 (divides || matches!(func.name(), "mod" | "div")) && !is_constant(divisor)
