@@ -201,8 +201,22 @@ impl ScalarUDFImpl for Choosing {
             return Ok(vec![common; types.len()]);
         }
         let read = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);
-        let meant = types.iter().map(|of| read.filter(|_| of.is_string()).unwrap_or(of));
-        let fields: Vec<FieldRef> = meant.map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        // A text as it is written, not one of a column, is also of the type of bytes and of a list.
+        let is_long =
+            |of: &&DataType| of.is_binary() || matches!(of, DataType::List(_) | DataType::LargeList(_));
+        let read_here = types.iter().find(is_long);
+        let meant = types.iter().map(|of| match of {
+            DataType::Utf8 => read.or(read_here).unwrap_or(of),
+            _ => read.filter(|_| of.is_string()).unwrap_or(of),
+        });
+        let meant: Vec<DataType> = meant.cloned().collect();
+        if read_here.is_some()
+            && let Some(common) = beside_nulls(&meant)
+        {
+            return Ok(vec![common; types.len()]);
+        }
+        let fields: Vec<FieldRef> =
+            meant.iter().map(|of| Arc::new(Field::new("", of.clone(), true)) as FieldRef).collect();
         // `ifnull` is `coalesce` of two, and takes what that takes.
         let fields = match (self.name(), types) {
             ("nvl", [_, _]) => fields_with_udf(&fields, coalesce().as_ref())?,

@@ -1,22 +1,24 @@
-//! Texts as they are written beside a BOOLEAN, which are BOOLEANs then, as in PostgreSQL:
-//! `is_sold = 'f'`. DataFusion finds no common type for the two. And CASE of a BOOLEAN, whose conditions
-//! guard its results, and AND and OR, whose left sides guard the right ones.
+//! Texts as they are written beside a BOOLEAN, an interval or a list, which are of its type then, as in
+//! PostgreSQL: `is_sold = 'f'`. DataFusion finds no common type for the two. And CASE of a BOOLEAN, whose
+//! conditions guard its results, and AND and OR, whose left sides guard the right ones.
 
 use crate::arithmetic::operator_of;
+use crate::common_type::{OF_ONE_TYPE, of_compared};
 use crate::comparison::{is_text, operands};
+use crate::interval::INTERVAL;
 use crate::walk::{contains, has_expression, named, schema_below};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction};
+use datafusion::logical_expr::expr::{Case, Cast, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans comparisons of a BOOLEAN with a text, whose types are asked for before a plan is
-/// rewritten.
+/// Plans comparisons of a BOOLEAN, an interval or a list with a text, whose types are asked for before a plan
+/// is rewritten.
 #[derive(Debug)]
 pub struct Truths;
 
@@ -24,33 +26,92 @@ impl ExprPlanner for Truths {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship};
         let RawBinaryExpr { op, mut left, mut right } = expr;
-        if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship | And | Or) {
-            read_texts(vec![&mut left, &mut right], schema);
+        match op {
+            And | Or => {
+                read_texts(vec![&mut left, &mut right], schema, |of| *of == DataType::Boolean);
+            }
+            Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship => {
+                read_texts(vec![&mut left, &mut right], schema, takes_no_text);
+            }
+            _ => {}
         }
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }
 }
 
-/// The same of what else compares, and of the results of a CASE.
+/// The same of what else compares, of the results of a CASE, of what is sought in a subquery, and of the rows
+/// that a window reaches.
 pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let mut changed = operands(&mut expression).is_some_and(|compared| read_texts(compared, schema));
-    if let Expr::Case(Case { when_then_expr, else_expr, .. }) = &mut expression {
-        let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
-        changed |= read_texts(results.map(Box::as_mut).collect(), schema);
-    }
+    let mut changed = match operands(&mut expression) {
+        Some(compared) => read_texts(compared, schema, takes_no_text),
+        None => false,
+    };
+    changed |= match &mut expression {
+        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+            let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
+            read_texts(results.map(Box::as_mut).collect(), schema, takes_no_text)
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, .. }) if is_text(expr.as_ref()) => {
+            let found = subquery.subquery.schema().fields().first().map(|field| field.data_type().clone());
+            let found = found.filter(takes_no_text);
+            let is_read = found.is_some();
+            if let Some(of) = found {
+                **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr.as_mut())), of));
+            }
+            is_read
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if OF_ONE_TYPE.contains(&func.name()) => {
+            args.iter().any(is_text) && exact_texts(args, schema)
+        }
+        Expr::WindowFunction(call) if matches!(call.fun.name(), "lag" | "lead") => {
+            match call.params.args.as_mut_slice() {
+                [value, _, default] if is_text(default) => {
+                    let is_exact = exact_texts_of(&mut [&mut *value, &mut *default], schema);
+                    read_texts(vec![value, default], schema, |of| takes_no_text(of) || of.is_binary())
+                        || is_exact
+                }
+                _ => false,
+            }
+        }
+        _ => false,
+    };
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Reads the texts among expressions of one type as BOOLEANs, if another one of them is a BOOLEAN;
-/// whether there were any.
-fn read_texts(mut alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let is_boolean =
-        |expr: &Expr| !is_text(expr) && expr.get_type(schema).is_ok_and(|of| of == DataType::Boolean);
-    if !alike.iter().any(|expr| is_text(expr)) || !alike.iter().any(|expr| is_boolean(expr)) {
+/// Makes DECIMALs that have all their digits of texts beside DECIMALs; whether there were any.
+fn exact_texts(values: &mut [Expr], schema: &DFSchema) -> bool {
+    exact_texts_of(&mut values.iter_mut().collect::<Vec<_>>(), schema)
+}
+
+fn exact_texts_of(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = values.iter().map(|value| value.get_type(schema).unwrap_or(DataType::Null));
+    let mut types: Vec<DataType> = types.collect();
+    of_compared(values, &mut types)
+}
+
+/// Says whether DataFusion finds no common type for one and a text.
+pub(crate) fn takes_no_text(of: &DataType) -> bool {
+    matches!(of, DataType::Boolean | DataType::List(_) | DataType::LargeList(_)) || *of == INTERVAL
+}
+
+/// Gives the texts among the elements of a list the type of the others.
+pub(crate) fn read_elements(elements: &mut [Expr], schema: &DFSchema) {
+    if elements.iter().any(is_text) && !exact_texts(elements, schema) {
+        let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
+        read_texts(elements.iter_mut().collect(), schema, is_read);
+    }
+}
+
+/// Gives the texts among expressions of one type that of another one of them, if it is such a type; whether
+/// there were any.
+fn read_texts(mut alike: Vec<&mut Expr>, schema: &DFSchema, is_read: impl Fn(&DataType) -> bool) -> bool {
+    if !alike.iter().any(|expr| is_text(expr)) {
         return false;
     }
+    let given = alike.iter().filter(|expr| !is_text(expr));
+    let Some(of) = given.filter_map(|expr| expr.get_type(schema).ok()).find(is_read) else { return false };
     for expr in alike.iter_mut().filter(|expr| is_text(expr)) {
-        **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(*expr)), DataType::Boolean));
+        **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(*expr)), of.clone()));
     }
     true
 }

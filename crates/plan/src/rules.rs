@@ -251,6 +251,7 @@ impl AnalyzerRule for Rewrites {
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(cast::values_of_dimensions)?;
             let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
+            let plan = plan.transform_data(set_operation::with_texts)?;
             let plan = plan.transform_data(set_operation::in_common_types)?;
             let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(structures::of_relations)?;
