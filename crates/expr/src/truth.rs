@@ -168,27 +168,35 @@ fn connective(expr: &Expr) -> Option<Operator> {
     }
 }
 
-/// Returns what an operator connects from the left, in this order.
-fn operands_of(mut expr: Expr, connective: Operator) -> Vec<Expr> {
-    let mut operands = Vec::new();
-    loop {
+/// Returns all that an operator connects, in its order.
+fn operands_of(expr: Expr, connective: Operator) -> Vec<Expr> {
+    let (mut left, mut operands) = (vec![expr], Vec::new());
+    while let Some(expr) = left.pop() {
         match expr {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if op == connective => {
-                operands.push(*right);
-                expr = *left;
+            Expr::BinaryExpr(BinaryExpr { left: first, op, right }) if op == connective => {
+                left.push(*right);
+                left.push(*first);
             }
-            first => {
-                operands.push(first);
-                operands.reverse();
-                return operands;
-            }
+            operand => operands.push(operand),
         }
     }
+    operands
 }
 
-fn connected(operands: Vec<Expr>, op: Operator) -> Expr {
-    let all = operands.into_iter().reduce(|left, right| binary_expr(left, op, right));
-    all.unwrap_or_else(|| lit(op == Operator::And))
+/// Returns operands in their order, connected to a tree that is no deeper than it must be.
+fn connected(mut operands: Vec<Expr>, op: Operator) -> Expr {
+    while operands.len() > 1 {
+        let mut rest = operands.into_iter();
+        let mut pairs = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(left) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(right) => binary_expr(left, op, right),
+                None => left,
+            });
+        }
+        operands = pairs;
+    }
+    operands.pop().unwrap_or_else(|| lit(op == Operator::And))
 }
 
 /// Returns operands that are rewritten apart, and whether any was.
@@ -227,15 +235,14 @@ fn in_order(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 
 /// Returns AND or OR of operands, each of which guards those behind it, the last ones that are guarded.
 fn one_by_one(guards: Vec<Expr>, guarded: Vec<Expr>, op: Operator, divides: &dyn Fn(&Expr) -> bool) -> Expr {
-    let mut conditions: Vec<Expr> = Vec::with_capacity(guards.len());
+    let mut groups: Vec<Vec<Expr>> = Vec::new();
     for guard in guards {
-        match conditions.last_mut() {
-            Some(before) if !divides(&guard) && !divides(before) => {
-                *before = binary_expr(std::mem::take(before), op, guard);
-            }
-            _ => conditions.push(guard),
+        match groups.last_mut() {
+            Some(group) if !divides(&guard) && !group.first().is_some_and(divides) => group.push(guard),
+            _ => groups.push(vec![guard]),
         }
     }
+    let conditions: Vec<Expr> = groups.into_iter().map(|group| connected(group, op)).collect();
     let decided = |condition: &Expr| match op {
         Operator::And => (Box::new(Expr::Not(Box::new(condition.clone()))), Box::new(lit(false))),
         _ => (Box::new(condition.clone()), Box::new(lit(true))),
