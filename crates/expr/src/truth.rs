@@ -42,10 +42,8 @@ impl ExprPlanner for Truths {
 /// The same of what else compares, of the results of a CASE, of what is sought in a subquery, and of the rows
 /// that a window reaches.
 pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let mut changed = match operands(&mut expression) {
-        Some(compared) => read_texts(compared, schema, takes_no_text),
-        None => false,
-    };
+    let mut changed =
+        operands(&mut expression).is_some_and(|compared| read_texts(compared, schema, takes_no_text));
     changed |= match &mut expression {
         Expr::Case(Case { when_then_expr, else_expr, .. }) => {
             let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
