@@ -53,8 +53,8 @@ impl VisitorMut for Keys {
     }
 }
 
-/// Puts the place of an item in the stead of the same expression whose columns ORDER BY names with their table:
-/// DataFusion takes `-t.a` for another one than `-a`, and SELECT DISTINCT sorts by its items alone.
+/// Puts the place of an item in the stead of the same expression whose columns ORDER BY names with their
+/// table: DataFusion takes `-t.a` for another one than `-a`, and SELECT DISTINCT sorts by its items alone.
 fn in_places(order: &mut [OrderByExpr], select: &Select) {
     let [TableWithJoins { relation: TableFactor::Table { name, alias, .. }, joins }] = select.from.as_slice()
     else {
