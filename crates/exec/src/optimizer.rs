@@ -7,7 +7,7 @@ use crate::new_rows::NewRows;
 use crate::one_nan::OneNan;
 use crate::pieces::InPieces;
 use crate::position::Positions;
-use crate::pushdown::WhereNamesDiffer;
+use crate::pushdown::{GuardedStay, WhereNamesDiffer};
 use crate::sanity::Sanity;
 use crate::scan::in_order::InOrder;
 use crate::scan::kept_order::KeepOrders;
@@ -17,8 +17,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use std::sync::Arc;
 
-/// The rules of DataFusion, with pushdown of filters where names tell columns from each other, and ours
-/// behind them: they put operators into a plan that nothing moves any more.
+/// The rules of DataFusion, with pushdown of filters where names tell columns from each other and of what
+/// nothing guards, and ours behind them: they put operators into a plan that nothing moves any more.
 pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = rules_without_positions();
     // Behind the rule that answers aggregates by statistics, and before those that share rows out.
@@ -51,6 +51,7 @@ pub fn rules_of_shared_plans() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Syn
         .map(|rule| -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
             match rule.name() {
                 name if name.starts_with("FilterPushdown") => Arc::new(WhereNamesDiffer(rule)),
+                "ProjectionPushdown" => Arc::new(GuardedStay(rule)),
                 "SanityCheckPlan" => Arc::new(Sanity),
                 _ => rule,
             }
@@ -96,5 +97,6 @@ mod tests {
         let count =
             |begins: &str| of_datafusion.iter().filter(|rule| rule.name().starts_with(begins)).count();
         assert_eq!((count("FilterPushdown"), count("SanityCheckPlan")), (2, 1));
+        assert!(count("ProjectionPushdown") > 0);
     }
 }

@@ -1,5 +1,5 @@
-//! Restricts how filters move down a physical plan: those of FilterExec, and those that joins,
-//! aggregates and TopK create while they run.
+//! Restricts how filters and projections move down a physical plan: filters of FilterExec, and those that
+//! joins, aggregates and TopK create while they run.
 //!
 //! DataFusion 55 takes a column of such a filter for the first one of its name in the schema below.
 //! A join of two tables with an `id` each has two. So no filter goes past a node with two columns
@@ -8,13 +8,21 @@
 //! A filter of a semi join's key goes to its other side, too, where it is taken for one of the column
 //! that has the key's name. So none goes past a semi join whose other side has another column, or
 //! none that is a key, of this name.
+//!
+//! What the condition of a join without keys computes of one side's rows is computed below it, each row
+//! once. A CASE over both sides is taken apart for that, and its results are computed for rows that its
+//! conditions rule out. So such a CASE keeps them.
 
 use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TransformedResult, TreeNode};
 use datafusion::error::Result;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{CaseExpr, Column};
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::joins::utils::JoinFilter;
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::projection::remove_unnecessary_projections;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use hypostyle_expr::around_rule;
 use std::collections::HashSet;
@@ -68,4 +76,41 @@ fn keys_have_one_name(join: &HashJoinExec) -> bool {
             None => true,
         }
     })
+}
+
+/// A rule that moves projections down, except what a CASE of a join's condition guards.
+#[derive(Debug)]
+pub struct GuardedStay(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl PhysicalOptimizerRule for GuardedStay {
+    around_rule!();
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_guarded = |node: &Arc<dyn ExecutionPlan>| {
+            let join = node.downcast_ref::<NestedLoopJoinExec>();
+            Ok(join.and_then(NestedLoopJoinExec::filter).is_some_and(has_case_of_both_sides))
+        };
+        match plan.exists(is_guarded)? {
+            true => plan.transform_down(remove_unnecessary_projections).data(),
+            false => self.0.optimize(plan, config),
+        }
+    }
+}
+
+/// Says whether a join's condition has a CASE over columns of both sides.
+fn has_case_of_both_sides(filter: &JoinFilter) -> bool {
+    let of_both = filter.expression().exists(|expr| {
+        if expr.downcast_ref::<CaseExpr>().is_none() {
+            return Ok(false);
+        }
+        let columns = collect_columns(expr);
+        let mut sides = columns.iter().filter_map(|column| filter.column_indices().get(column.index()));
+        let first = sides.next().map(|place| place.side);
+        Ok(sides.any(|place| Some(place.side) != first))
+    });
+    of_both.unwrap_or(false)
 }

@@ -90,6 +90,14 @@ impl ScalarUDFImpl for AnyEqual {
         {
             return Ok(vec![DataType::new_large_list(DataType::Boolean, true), DataType::Boolean]);
         }
+        // A text as it is written is one of the elements.
+        if let [list @ (DataType::List(element) | DataType::LargeList(element)), DataType::Utf8] = types
+            && !element.data_type().is_string()
+            && !element.data_type().is_decimal()
+            && !element.data_type().is_null()
+        {
+            return Ok(vec![list.clone(), element.data_type().clone()]);
+        }
         // A text is read as a list, and so is a parameter without a value.
         if let [list, of] = types
             && (list.is_string() || list.is_null())

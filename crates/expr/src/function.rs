@@ -3,6 +3,7 @@
 
 use crate::common_type::beside_nulls;
 use crate::interval::INTERVAL;
+use crate::nested_type::element;
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
 use crate::{interval_part, structures};
@@ -95,8 +96,8 @@ pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
 /// range, and whose results PostgreSQL's clients take for decimals.
 const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "cardinality"];
 
-/// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, as in
-/// PostgreSQL.
+/// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, and so are the
+/// dimensions of an empty list, as in PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Counting {
     inner: Arc<ScalarUDF>,
@@ -113,8 +114,18 @@ impl ScalarUDFImpl for Counting {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let own = Arc::new(Field::new(self.name(), self.inner.return_type(&types)?, true));
         let is_of_dimension = self.name() == "array_length" && args.args.len() == 2;
+        let lists = match args.args.first() {
+            Some(lists) if self.name() == "array_ndims" && element(&lists.data_type()).is_some() => {
+                Some(lists.to_array(args.number_rows)?)
+            }
+            _ => None,
+        };
         let counted = self.inner.invoke_with_args(ScalarFunctionArgs { return_field: own, ..args })?;
-        match counted.cast_to(&DataType::Int64, None)? {
+        let counted = counted.cast_to(&DataType::Int64, None)?;
+        if let Some(lists) = lists {
+            return Ok(ColumnarValue::Array(of_elements(&lists, counted)?));
+        }
+        match counted {
             ColumnarValue::Scalar(ScalarValue::Int64(Some(0))) if is_of_dimension => {
                 Ok(ColumnarValue::Scalar(ScalarValue::Int64(None)))
             }
@@ -127,6 +138,15 @@ impl ScalarUDFImpl for Counting {
             counted => Ok(counted),
         }
     }
+}
+
+/// Returns what is counted of lists that have elements, and NULL for the others.
+fn of_elements(lists: &ArrayRef, counted: ColumnarValue) -> Result<ArrayRef> {
+    let lengths = cast(&length(lists.as_ref())?, &DataType::Int64)?;
+    let counted = counted.into_array(lists.len())?;
+    let pairs = counted.as_primitive::<Int64Type>().iter().zip(lengths.as_primitive::<Int64Type>());
+    let counted: Int64Array = pairs.map(|(count, length)| count.filter(|_| length != Some(0))).collect();
+    Ok(Arc::new(counted))
 }
 
 /// The entries of a map as structures. DataFusion's panics where a field says of the keys or values what
@@ -201,8 +221,22 @@ impl ScalarUDFImpl for Choosing {
             return Ok(vec![common; types.len()]);
         }
         let read = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);
-        let meant = types.iter().map(|of| read.filter(|_| of.is_string()).unwrap_or(of));
-        let fields: Vec<FieldRef> = meant.map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        // A text as it is written, not one of a column, is also of the type of bytes and of a list.
+        let is_long =
+            |of: &&DataType| of.is_binary() || matches!(of, DataType::List(_) | DataType::LargeList(_));
+        let read_here = types.iter().find(is_long);
+        let meant = types.iter().map(|of| match of {
+            DataType::Utf8 => read.or(read_here).unwrap_or(of),
+            _ => read.filter(|_| of.is_string()).unwrap_or(of),
+        });
+        let meant: Vec<DataType> = meant.cloned().collect();
+        if read_here.is_some()
+            && let Some(common) = beside_nulls(&meant)
+        {
+            return Ok(vec![common; types.len()]);
+        }
+        let fields: Vec<FieldRef> =
+            meant.iter().map(|of| Arc::new(Field::new("", of.clone(), true)) as FieldRef).collect();
         // `ifnull` is `coalesce` of two, and takes what that takes.
         let fields = match (self.name(), types) {
             ("nvl", [_, _]) => fields_with_udf(&fields, coalesce().as_ref())?,

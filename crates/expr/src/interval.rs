@@ -35,8 +35,7 @@ pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
 }
 
-/// Plans products and quotients of intervals and numbers, for which there are no operators, and comparisons
-/// of intervals with texts.
+/// Plans products and quotients of intervals and numbers, for which there are no operators.
 #[derive(Debug)]
 pub struct Scaling;
 
@@ -57,31 +56,11 @@ impl ExprPlanner for Scaling {
                 (expr.left, expr.right)
             }
             BinaryOperator::Plus | BinaryOperator::Minus => return moved(expr, schema),
-            BinaryOperator::Eq
-            | BinaryOperator::NotEq
-            | BinaryOperator::Lt
-            | BinaryOperator::LtEq
-            | BinaryOperator::Gt
-            | BinaryOperator::GtEq
-            | BinaryOperator::Spaceship => return Ok(PlannerResult::Original(compared(expr, schema))),
             _ => return Ok(PlannerResult::Original(expr)),
         };
         let is_quotient = expr.op == BinaryOperator::Divide;
         Ok(PlannerResult::Planned(scaled_by(interval, factor, is_quotient)))
     }
-}
-
-/// A comparison in which a text beside an interval is one: its type is asked for before the plan is
-/// rewritten.
-fn compared(expr: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
-    let RawBinaryExpr { op, left, right } = expr;
-    let read = |text: Expr| Expr::Cast(Cast::new(Box::new(text), INTERVAL));
-    let (left, right) = match (is_text(&left), is_text(&right)) {
-        (true, false) if is_interval(&right, schema) => (read(left), right),
-        (false, true) if is_interval(&left, schema) => (left, read(right)),
-        _ => (left, right),
-    };
-    RawBinaryExpr { op, left, right }
 }
 
 /// An interval so many times, or its so manieth part.

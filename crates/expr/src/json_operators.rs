@@ -7,6 +7,7 @@ use crate::builtin::made::{list, row, structure};
 use crate::builtin::structure::field_at;
 use crate::json::{JsonFunction, function, is_json};
 use crate::structures::cast_alike;
+use crate::truth::read_elements;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Column, DFSchema, TableReference};
@@ -157,8 +158,9 @@ impl ExprPlanner for Operators {
         })
     }
 
-    /// Plans a list as it is written. Its structures get one type before DataFusion looks at them.
+    /// Plans a list as it is written. Its texts and structures get one type before DataFusion looks at them.
     fn plan_array_literal(&self, mut args: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        read_elements(&mut args, schema);
         cast_alike(args.iter_mut().collect(), schema);
         nulls_of_json(&mut args, schema)?;
         Ok(PlannerResult::Planned(Expr::ScalarFunction(ScalarFunction { func: list(), args })))

@@ -3,6 +3,7 @@
 //! NULL, identifies the rows for which there is no other row, and these get the default. With an offset
 //! that is NULL, which DataFusion takes for 1, there is no row, and no default.
 
+use crate::common_type::digits;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, DFSchema, ScalarValue};
@@ -95,11 +96,18 @@ fn shifted<'a>(call: &'a Expr, schema: &DFSchema) -> Option<(&'a WindowFunction,
             value.is_integer() && (of_default.is_decimal() || of_default.is_floating())
                 || value.is_integer() && of_default.is_integer() && is_longer(default, &of_default, &value)
                 || value.is_decimal() && of_default.is_floating()
+                || has_more_places(&of_default, &value)
                 || value == DataType::Date32 && matches!(of_default, DataType::Timestamp(..))
         }
         _ => false,
     };
     (is_wider || !is_constant(default) || !is_constant(offset)).then_some((function, default))
+}
+
+/// Says whether a DECIMAL has more places than another one.
+fn has_more_places(of: &DataType, other: &DataType) -> bool {
+    let places = |of: &DataType| digits(of).filter(|_| of.is_decimal()).map(|(_, scale)| scale);
+    matches!((places(of), places(other)), (Some(scale), Some(others)) if scale > others)
 }
 
 /// Says whether an integer has a type with more values than another one. A number as it is written has

@@ -55,6 +55,7 @@ pub mod sizes;
 mod sliding_bits;
 pub mod sliding_bool;
 pub mod sliding_numbers;
+mod sliding_texts;
 pub mod structures;
 pub mod text_function;
 pub mod text_operand;

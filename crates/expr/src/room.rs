@@ -6,6 +6,7 @@
 
 use crate::meter::{Meter, Room, SMALL_BYTES};
 use crate::portable::{Decoder, Encoded, Functions, Portable};
+use crate::sliding_texts::Texts;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow::datatypes::{DataType, FieldRef, Schema};
@@ -90,7 +91,7 @@ fn is_asking(function: &AggregateUDF) -> bool {
 pub(crate) struct Asking {
     inner: Arc<AggregateUDF>,
     meter: Arc<Meter>,
-    /// A window may repeat the result for all rows that came.
+    /// A window may repeat the result for all rows that came, in their order.
     is_repeated: bool,
 }
 
@@ -219,7 +220,11 @@ impl AggregateUDFImpl for Asking {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         self.check_centroids(&args)?;
-        let inner = self.inner.create_sliding_accumulator(args)?;
+        let joins_texts = self.name() == "string_agg" && !args.is_distinct && args.order_bys.is_empty();
+        let inner: Box<dyn Accumulator> = match joins_texts {
+            true => Box::<Texts>::default(),
+            false => self.inner.create_sliding_accumulator(args)?,
+        };
         let asking = AskingAccumulator::new(inner, self.copies());
         Ok(Box::new(AskingAccumulator { is_sliding: true, ..asking }))
     }
@@ -267,6 +272,10 @@ impl AggregateUDFImpl for Asking {
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
+        // What a window gives in the order of its rows would come in the other one.
+        if self.is_repeated {
+            return ReversedUDAF::NotSupported;
+        }
         match self.inner.reverse_udf() {
             ReversedUDAF::Reversed(reversed) => {
                 ReversedUDAF::Reversed(Arc::new(AggregateUDF::from(self.around(reversed.as_ref().clone()))))

@@ -3,15 +3,91 @@
 //! the common type (ISO/IEC 9075-2, 7.17), as that of UNION has.
 
 use crate::arithmetic::type_of;
+use crate::comparison::is_text;
 use crate::structures;
+use crate::truth::takes_no_text;
+use crate::walk::unaliased;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, NullEquality};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
-use datafusion::logical_expr::{Expr, Join, JoinType, LogicalPlan, Projection};
+use datafusion::logical_expr::{
+    Distinct, Expr, Join, JoinType, LogicalPlan, Projection, SubqueryAlias, Union,
+};
 use std::sync::Arc;
+
+/// Gives texts as they are written the type that the other branches of a set operation have in their place,
+/// as PostgreSQL does, where DataFusion finds none for the two.
+pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match plan {
+        LogicalPlan::Union(mut union) => {
+            let mut changed = false;
+            for place in 0..union.schema.fields().len() {
+                let mut types = union.inputs.iter().map(|input| input.schema().field(place).data_type());
+                let Some(of) = types.find(|of| takes_no_text(of)).cloned() else { continue };
+                for input in &mut union.inputs {
+                    changed |= read_text(input, place, &of)?;
+                }
+            }
+            match changed {
+                true => {
+                    Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(union.inputs)?)))
+                }
+                false => Ok(Transformed::no(LogicalPlan::Union(union))),
+            }
+        }
+        LogicalPlan::Join(mut join) if is_set_operation(&join) => {
+            let mut changed = false;
+            for place in 0..join.on.len() {
+                let [left, right] = [&join.left, &join.right]
+                    .map(|side| side.schema().fields().get(place).map(|field| field.data_type().clone()));
+                if let Some(of) = left.filter(takes_no_text) {
+                    changed |= read_text(&mut join.right, place, &of)?;
+                } else if let Some(of) = right.filter(takes_no_text) {
+                    changed |= read_text(&mut join.left, place, &of)?;
+                }
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Gives a type to the text in a branch's item, if it is one; whether it is.
+fn read_text(branch: &mut Arc<LogicalPlan>, place: usize, of: &DataType) -> Result<bool> {
+    let read = match &**branch {
+        LogicalPlan::Projection(Projection { expr, input, schema, .. }) => {
+            let Some(text) = expr.get(place).map(unaliased).filter(|item| is_text(item)) else {
+                return Ok(false);
+            };
+            let (relation, field) = schema.qualified_field(place);
+            let read = Expr::Cast(Cast::new(Box::new(text.clone()), of.clone()));
+            let mut items = expr.clone();
+            items[place] = read.alias_qualified(relation.cloned(), field.name());
+            LogicalPlan::Projection(Projection::try_new(items, input.clone())?)
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let mut input = input.clone();
+            if !read_text(&mut input, place, of)? {
+                return Ok(false);
+            }
+            LogicalPlan::Distinct(Distinct::All(input))
+        }
+        // Sides of one name get others.
+        LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => {
+            let mut input = input.clone();
+            if !read_text(&mut input, place, of)? {
+                return Ok(false);
+            }
+            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(input, alias.clone())?)
+        }
+        _ => return Ok(false),
+    };
+    *branch = Arc::new(read);
+    Ok(true)
+}
 
 /// Gives the columns of both sides their common types.
 pub fn in_common_types(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
@@ -27,14 +103,18 @@ pub fn in_common_types(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Join(join)))
 }
 
-/// Returns the pairs of columns whose types differ, with their common types.
-fn casts(join: &Join) -> Vec<(Column, Column, DataType)> {
-    // Only set operations are planned as joins in which rows are kept and NULLs are equal.
-    let is_set_operation = matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+/// Says whether a join is a set operation: only those are planned as joins in which rows are kept and NULLs
+/// are equal.
+fn is_set_operation(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull
         && !join.null_aware
-        && join.filter.is_none();
-    if !is_set_operation {
+        && join.filter.is_none()
+}
+
+/// Returns the pairs of columns whose types differ, with their common types.
+fn casts(join: &Join) -> Vec<(Column, Column, DataType)> {
+    if !is_set_operation(join) {
         return Vec::new();
     }
     let pair = |(left, right): &(Expr, Expr)| {

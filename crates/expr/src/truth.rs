@@ -1,21 +1,24 @@
-//! Texts as they are written beside a BOOLEAN, which are BOOLEANs then, as in PostgreSQL:
-//! `is_sold = 'f'`. DataFusion finds no common type for the two. And CASE of a BOOLEAN, whose conditions
-//! guard its results.
+//! Texts as they are written beside a BOOLEAN, an interval or a list, which are of its type then, as in
+//! PostgreSQL: `is_sold = 'f'`. DataFusion finds no common type for the two. And CASE of a BOOLEAN, whose
+//! conditions guard its results, and AND and OR, whose left sides guard the right ones.
 
 use crate::arithmetic::operator_of;
+use crate::common_type::{OF_ONE_TYPE, of_compared};
 use crate::comparison::{is_text, operands};
-use crate::walk::contains;
+use crate::interval::INTERVAL;
+use crate::walk::{contains, has_expression, named, schema_below};
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction};
+use datafusion::logical_expr::expr::{Case, Cast, InSubquery, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr, lit};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans comparisons of a BOOLEAN with a text, whose types are asked for before a plan is
-/// rewritten.
+/// Plans comparisons of a BOOLEAN, an interval or a list with a text, whose types are asked for before a plan
+/// is rewritten.
 #[derive(Debug)]
 pub struct Truths;
 
@@ -23,33 +26,90 @@ impl ExprPlanner for Truths {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
         use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship};
         let RawBinaryExpr { op, mut left, mut right } = expr;
-        if matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship | And | Or) {
-            read_texts(vec![&mut left, &mut right], schema);
+        match op {
+            And | Or => {
+                read_texts(vec![&mut left, &mut right], schema, |of| *of == DataType::Boolean);
+            }
+            Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship => {
+                read_texts(vec![&mut left, &mut right], schema, takes_no_text);
+            }
+            _ => {}
         }
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
     }
 }
 
-/// The same of what else compares, and of the results of a CASE.
+/// The same of what else compares, of the results of a CASE, of what is sought in a subquery, and of the rows
+/// that a window reaches.
 pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let mut changed = operands(&mut expression).is_some_and(|compared| read_texts(compared, schema));
-    if let Expr::Case(Case { when_then_expr, else_expr, .. }) = &mut expression {
-        let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
-        changed |= read_texts(results.map(Box::as_mut).collect(), schema);
-    }
+    let mut changed =
+        operands(&mut expression).is_some_and(|compared| read_texts(compared, schema, takes_no_text));
+    changed |= match &mut expression {
+        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+            let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
+            read_texts(results.map(Box::as_mut).collect(), schema, takes_no_text)
+        }
+        Expr::InSubquery(InSubquery { expr, subquery, .. }) if is_text(expr.as_ref()) => {
+            let found = subquery.subquery.schema().fields().first().map(|field| field.data_type().clone());
+            let found = found.filter(takes_no_text);
+            let is_read = found.is_some();
+            if let Some(of) = found {
+                **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr.as_mut())), of));
+            }
+            is_read
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if OF_ONE_TYPE.contains(&func.name()) => {
+            args.iter().any(is_text) && exact_texts(args, schema)
+        }
+        Expr::WindowFunction(call) if matches!(call.fun.name(), "lag" | "lead") => {
+            match call.params.args.as_mut_slice() {
+                [value, _, default] if is_text(default) => {
+                    let is_exact = exact_texts_of(&mut [&mut *value, &mut *default], schema);
+                    read_texts(vec![value, default], schema, |of| takes_no_text(of) || of.is_binary())
+                        || is_exact
+                }
+                _ => false,
+            }
+        }
+        _ => false,
+    };
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Reads the texts among expressions of one type as BOOLEANs, if another one of them is a BOOLEAN;
-/// whether there were any.
-fn read_texts(mut alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
-    let is_boolean =
-        |expr: &Expr| !is_text(expr) && expr.get_type(schema).is_ok_and(|of| of == DataType::Boolean);
-    if !alike.iter().any(|expr| is_text(expr)) || !alike.iter().any(|expr| is_boolean(expr)) {
+/// Makes DECIMALs that have all their digits of texts beside DECIMALs; whether there were any.
+fn exact_texts(values: &mut [Expr], schema: &DFSchema) -> bool {
+    exact_texts_of(&mut values.iter_mut().collect::<Vec<_>>(), schema)
+}
+
+fn exact_texts_of(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let types = values.iter().map(|value| value.get_type(schema).unwrap_or(DataType::Null));
+    let mut types: Vec<DataType> = types.collect();
+    of_compared(values, &mut types)
+}
+
+/// Says whether DataFusion finds no common type for one and a text.
+pub(crate) fn takes_no_text(of: &DataType) -> bool {
+    matches!(of, DataType::Boolean | DataType::List(_) | DataType::LargeList(_)) || *of == INTERVAL
+}
+
+/// Gives the texts among the elements of a list the type of the others.
+pub(crate) fn read_elements(elements: &mut [Expr], schema: &DFSchema) {
+    if elements.iter().any(is_text) && !exact_texts(elements, schema) {
+        let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
+        read_texts(elements.iter_mut().collect(), schema, is_read);
+    }
+}
+
+/// Gives the texts among expressions of one type that of another one of them, if it is such a type; whether
+/// there were any.
+fn read_texts(mut alike: Vec<&mut Expr>, schema: &DFSchema, is_read: impl Fn(&DataType) -> bool) -> bool {
+    if !alike.iter().any(|expr| is_text(expr)) {
         return false;
     }
+    let given = alike.iter().filter(|expr| !is_text(expr));
+    let Some(of) = given.filter_map(|expr| expr.get_type(schema).ok()).find(is_read) else { return false };
     for expr in alike.iter_mut().filter(|expr| is_text(expr)) {
-        **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(*expr)), DataType::Boolean));
+        **expr = Expr::Cast(Cast::new(Box::new(std::mem::take(*expr)), of.clone()));
     }
     true
 }
@@ -74,20 +134,120 @@ pub fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     Ok(Transformed::yes(Expr::Case(Case { expr: Some(Box::new(lit(true))), ..case })))
 }
 
-/// Returns an OR whose right side divides, or reads texts, as one that computes this side only where the left
-/// one is not true, as PostgreSQL does: `b = 0 OR a / b > 2`.
-pub fn left_first(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = &expression else {
-        return Ok(Transformed::no(expression));
-    };
-    let is_guarded = |side: &Expr| contains(side, |part| divides_or_reads(part, schema));
-    if !is_guarded(right) || is_guarded(left) || left.is_volatile() || contains(&expression, is_subquery) {
-        return Ok(Transformed::no(expression));
+/// Returns a node whose ANDs and ORs compute an operand that divides, or reads texts, only for rows for which
+/// those left of it leave the result open, as PostgreSQL does: `b = 0 OR a / b > 2`. The operands of a
+/// condition's own AND stay: joins and scans take them one by one, from the left.
+pub fn left_first(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let connects = |part: &Expr| connective(part).is_some();
+    if matches!(plan, LogicalPlan::TableScan(_)) || !has_expression(&plan, connects) {
+        return Ok(Transformed::no(plan));
     }
-    let rest = binary_expr(right.as_ref().clone(), Operator::Or, left.as_ref().clone());
-    let when_then_expr = vec![(left.clone(), Box::new(lit(true)))];
-    let expr = Some(Box::new(lit(true)));
-    Ok(Transformed::yes(Expr::Case(Case { expr, when_then_expr, else_expr: Some(Box::new(rest)) })))
+    let schema = schema_below(&plan);
+    let preserver = NamePreserver::new(&plan);
+    let has_conjuncts = matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
+    plan.map_expressions(|expr| {
+        named(&preserver, expr, &mut |expr: Expr| {
+            if !contains(&expr, |part| divides_or_reads(part, &schema)) {
+                return Ok(Transformed::no(expr));
+            }
+            if !has_conjuncts || connective(&expr) != Some(Operator::And) {
+                return expr.transform_down(|part| in_order(part, &schema));
+            }
+            let (conjuncts, is_changed) = each_in_order(operands_of(expr, Operator::And), &schema)?;
+            Ok(Transformed::new_transformed(connected(conjuncts, Operator::And), is_changed))
+        })
+    })
+}
+
+fn connective(expr: &Expr) -> Option<Operator> {
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => Some(*op),
+        _ => None,
+    }
+}
+
+/// Returns all that an operator connects, in its order.
+fn operands_of(expr: Expr, connective: Operator) -> Vec<Expr> {
+    let (mut left, mut operands) = (vec![expr], Vec::new());
+    while let Some(expr) = left.pop() {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left: first, op, right }) if op == connective => {
+                left.push(*right);
+                left.push(*first);
+            }
+            operand => operands.push(operand),
+        }
+    }
+    operands
+}
+
+/// Returns operands in their order, connected to a tree that is no deeper than it must be.
+fn connected(mut operands: Vec<Expr>, op: Operator) -> Expr {
+    while operands.len() > 1 {
+        let mut rest = operands.into_iter();
+        let mut pairs = Vec::with_capacity(rest.len().div_ceil(2));
+        while let Some(left) = rest.next() {
+            pairs.push(match rest.next() {
+                Some(right) => binary_expr(left, op, right),
+                None => left,
+            });
+        }
+        operands = pairs;
+    }
+    operands.pop().unwrap_or_else(|| lit(op == Operator::And))
+}
+
+/// Returns operands that are rewritten apart, and whether any was.
+fn each_in_order(operands: Vec<Expr>, schema: &DFSchema) -> Result<(Vec<Expr>, bool)> {
+    let (mut all, mut is_changed) = (Vec::with_capacity(operands.len()), false);
+    for operand in operands {
+        let operand = operand.transform_down(|part| in_order(part, schema))?;
+        is_changed |= operand.transformed;
+        all.push(operand.data);
+    }
+    Ok((all, is_changed))
+}
+
+fn in_order(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(op) = connective(&expr) else { return Ok(Transformed::no(expr)) };
+    if contains(&expr, is_subquery) {
+        return Ok(Transformed::no(expr));
+    }
+    let (operands, is_changed) = each_in_order(operands_of(expr, op), schema)?;
+    let divides = |operand: &Expr| contains(operand, |part| divides_or_reads(part, schema));
+    let last = operands.iter().rposition(divides).unwrap_or_default();
+    // What is computed a second time must have the same value then, and not be such a CASE: those within each
+    // other would double their size each time.
+    let is_case = |part: &Expr| matches!(part, Expr::Case(_));
+    let is_once = |operand: &Expr| operand.is_volatile() || contains(operand, is_case) && divides(operand);
+    if last == 0 || operands.iter().take(last).any(is_once) {
+        return Ok(Transformed::new(connected(operands, op), is_changed, TreeNodeRecursion::Jump));
+    }
+    let mut guards = operands;
+    let behind = guards.split_off(last + 1);
+    let guarded = guards.split_off(last);
+    let mut all = vec![one_by_one(guards, guarded, op, &divides)];
+    all.extend(behind);
+    Ok(Transformed::new(connected(all, op), true, TreeNodeRecursion::Jump))
+}
+
+/// Returns AND or OR of operands, each of which guards those behind it, the last ones that are guarded.
+fn one_by_one(guards: Vec<Expr>, guarded: Vec<Expr>, op: Operator, divides: &dyn Fn(&Expr) -> bool) -> Expr {
+    let mut groups: Vec<Vec<Expr>> = Vec::new();
+    for guard in guards {
+        match groups.last_mut() {
+            Some(group) if !divides(&guard) && !group.first().is_some_and(divides) => group.push(guard),
+            _ => groups.push(vec![guard]),
+        }
+    }
+    let conditions: Vec<Expr> = groups.into_iter().map(|group| connected(group, op)).collect();
+    let decided = |condition: &Expr| match op {
+        Operator::And => (Box::new(Expr::Not(Box::new(condition.clone()))), Box::new(lit(false))),
+        _ => (Box::new(condition.clone()), Box::new(lit(true))),
+    };
+    let when_then_expr = conditions.iter().map(decided).collect();
+    let rest = connected(guarded.into_iter().chain(conditions).collect(), op);
+    Expr::Case(Case { expr: Some(Box::new(lit(true))), when_then_expr, else_expr: Some(Box::new(rest)) })
 }
 
 /// Says whether an expression is planned as a join.
@@ -100,13 +260,14 @@ fn is_subquery(expr: &Expr) -> bool {
 fn divides_or_reads(expr: &Expr, schema: &DFSchema) -> bool {
     let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..));
     let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
+    let reads = |value: &Expr| !is_constant(value) && is_text(value) && !is_text(expr);
     match expr {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Divide | Operator::Modulo, right, .. }) => {
             !is_constant(right)
         }
-        Expr::Cast(Cast { expr, .. }) => !is_constant(expr) && is_text(expr),
+        Expr::Cast(Cast { expr: value, .. }) => reads(value),
         Expr::ScalarFunction(ScalarFunction { func, args }) => match args.as_slice() {
-            [value] => func.name() == "cast" && !is_constant(value) && is_text(value),
+            [value] => func.name() == "cast" && reads(value),
             [_, divisor] => {
                 let divides = matches!(operator_of(func), Some(Operator::Divide | Operator::Modulo));
                 (divides || matches!(func.name(), "mod" | "div")) && !is_constant(divisor)

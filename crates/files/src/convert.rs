@@ -13,14 +13,20 @@ use std::sync::Arc;
 
 /// Returns a field as Arrow's JSON reader makes it from JSON: with text in the place of the types that it
 /// does not read, also of those within others. It reads DECIMALs, but makes other numbers of long ones and of
-/// large exponents.
-pub fn carrier(field: &Field) -> Field {
+/// large exponents. Of dates and points in time it does not read years before the first.
+pub fn carrier(field: &Field, reads_times: bool) -> Field {
     field.clone().with_data_type(match field.data_type() {
         DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => DataType::Utf8,
+        DataType::Date32 | DataType::Timestamp(..) if !reads_times => DataType::Utf8,
         data_type if data_type.is_binary() || data_type.is_decimal() => DataType::Utf8,
         _ if is_of_text(field) => DataType::Utf8,
-        data_type => with_parts(data_type, &mut |part| Arc::new(carrier(part))),
+        data_type => with_parts(data_type, &mut |part| Arc::new(carrier(part, reads_times))),
     })
+}
+
+/// Says whether a text in JSON may be of a year before the first, as COPY writes it.
+pub fn has_early_years(json: &[u8]) -> bool {
+    json.windows(4).any(|text| text == b" BC\"")
 }
 
 /// Returns values that Arrow's JSON reader has made of a [`carrier`], as the field has them.
@@ -132,7 +138,8 @@ fn from_json(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowError>
     if texts.is_empty() {
         return Ok(arrow::array::new_empty_array(field.data_type()));
     }
-    let carrier = Arc::new(carrier(field).with_nullable(true));
+    let reads_times = !texts.iter().flatten().any(|text| has_early_years(text.as_bytes()));
+    let carrier = Arc::new(carrier(field, reads_times).with_nullable(true));
     // Numbers of a carrier are texts.
     let mut decoder = arrow::json::ReaderBuilder::new_with_field(carrier)
         .with_coerce_primitive(true)

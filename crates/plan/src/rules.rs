@@ -81,7 +81,6 @@ const AS_COERCED: &[Rewrite] = &[
     float_extreme::in_plan,
     value_keys::in_order,
     truth::guarded,
-    truth::left_first,
 ];
 
 /// Returns the analyzer rules of DataFusion with ours in their places.
@@ -91,6 +90,7 @@ pub fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + S
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
     rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
+    rules.push(Arc::new(LeftFirst));
     rules.push(Arc::new(Nodes));
     rules.push(Arc::new(BoundFunctions(meter.clone())));
     rules.into_iter().map(|rule| Arc::new(WatchedAnalyzer(rule)) as _).collect()
@@ -192,6 +192,24 @@ impl AnalyzerRule for WatchedAnalyzer {
     }
 }
 
+/// The rewrite of ANDs and ORs whose left sides guard the right ones: once, for it makes them of conditions.
+#[derive(Debug)]
+struct LeftFirst;
+
+impl AnalyzerRule for LeftFirst {
+    fn name(&self) -> &'static str {
+        "left_first"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            check_wanted()?;
+            truth::left_first(plan)
+        })?;
+        Ok(plan.data)
+    }
+}
+
 /// The rewrites of nodes for which others take their place: once, when the types are known.
 #[derive(Debug)]
 struct Nodes;
@@ -233,6 +251,7 @@ impl AnalyzerRule for Rewrites {
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(cast::values_of_dimensions)?;
             let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
+            let plan = plan.transform_data(set_operation::with_texts)?;
             let plan = plan.transform_data(set_operation::in_common_types)?;
             let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(structures::of_relations)?;

@@ -1,14 +1,14 @@
 //! The keys of DISTINCT ON, in the order of ORDER BY. DataFusion takes numbers among them for values,
 //! and wants the keys to be the first ones of ORDER BY one by one. In PostgreSQL a number is a place in
 //! the SELECT list, and the first keys of ORDER BY are those of DISTINCT ON in any order, each as often
-//! as it may be; some of them may be left out at the end.
+//! as it may be; some of them may be left out at the end. And the items by which SELECT DISTINCT is sorted.
 
 use crate::identifier::fold;
-use crate::walk::{checked, done, walk_mut};
+use crate::walk::{checked, done, expressions_mut, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Distinct, Expr, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr, Statement, Value,
-    VisitorMut,
+    Distinct, Expr, Ident, ObjectNamePart, OrderByExpr, OrderByKind, OrderByOptions, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -27,6 +27,11 @@ impl VisitorMut for Keys {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
+        if let (Some(Distinct::Distinct), Some(order)) = (&select.distinct, &mut query.order_by)
+            && let OrderByKind::Expressions(order) = &mut order.kind
+        {
+            in_places(order, select);
+        }
         let Some(Distinct::On(keys)) = &mut select.distinct else { return ControlFlow::Continue(()) };
         let items = &select.projection;
         let mut known: Vec<Expr> = Vec::with_capacity(keys.len());
@@ -46,6 +51,51 @@ impl VisitorMut for Keys {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Puts the place of an item in the stead of the same expression whose columns ORDER BY names with their
+/// table: DataFusion takes `-t.a` for another one than `-a`, and SELECT DISTINCT sorts by its items alone.
+fn in_places(order: &mut [OrderByExpr], select: &Select) {
+    let [TableWithJoins { relation: TableFactor::Table { name, alias, .. }, joins }] = select.from.as_slice()
+    else {
+        return;
+    };
+    let last = name.0.last().and_then(ObjectNamePart::as_ident);
+    let Some(relation) = alias.as_ref().map(|alias| &alias.name).or(last).filter(|_| joins.is_empty()) else {
+        return;
+    };
+    for key in order {
+        let alone = without_table(&key.expr, relation);
+        if alone == key.expr || matches!(alone, Expr::Identifier(_)) {
+            continue;
+        }
+        let place = select.projection.iter().position(|item| match item {
+            SelectItem::UnnamedExpr(item) | SelectItem::ExprWithAlias { expr: item, .. } => {
+                without_table(item, relation) == alone
+            }
+            _ => false,
+        });
+        if let Some(place) = place
+            && select.projection.iter().take(place).all(is_plain)
+        {
+            key.expr = Expr::value(Value::Number((place + 1).to_string(), false));
+        }
+    }
+}
+
+/// Returns an expression whose columns are named without their table.
+fn without_table(expr: &Expr, relation: &Ident) -> Expr {
+    let mut alone = expr.clone();
+    let _done = expressions_mut(&mut alone, &mut |part| {
+        if let Expr::CompoundIdentifier(names) = &*part
+            && let [table, column] = names.as_slice()
+            && fold(table) == fold(relation)
+        {
+            *part = Expr::Identifier(column.clone());
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    alone
 }
 
 /// Returns the keys in the order of ORDER BY, and that order with all of them in front; `None`

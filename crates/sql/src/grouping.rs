@@ -6,8 +6,8 @@ use crate::walk::{checked, done, expressions, expressions_mut, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, GroupByExpr, GroupByWithModifier, Ident, Select, SelectItem, Statement, TableWithJoins, Value,
-    Visitor, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, GroupByWithModifier, Ident, Select,
+    SelectItem, Statement, TableWithJoins, Value, Visitor, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -132,7 +132,8 @@ fn by_columns(expr: &mut Expr, constants: &[Expr]) {
 
 /// Puts the keys of a list in parentheses beside the others: `GROUP BY (a, b), c` has three keys, as
 /// has `GROUP BY a, b, c` (ISO/IEC 9075-2, 7.13). In ROLLUP and CUBE such a list is one key, which the
-/// planner does not know: they become the sets that they stand for.
+/// planner does not know: they become the sets that they stand for. So do ROLLUP and CUBE among grouping
+/// sets, which the parser takes for functions.
 pub fn write_lists_out(statement: &mut Statement) {
     let _done: ControlFlow<()> = walk_mut(statement, &mut Lists);
 }
@@ -144,7 +145,9 @@ impl VisitorMut for Lists {
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         if let GroupByExpr::Expressions(keys, _) = &mut select.group_by
-            && keys.iter().any(|key| matches!(key, Expr::Tuple(_) | Expr::Rollup(_) | Expr::Cube(_)))
+            && keys.iter().any(|key| {
+                matches!(key, Expr::Tuple(_) | Expr::Rollup(_) | Expr::Cube(_) | Expr::GroupingSets(_))
+            })
         {
             let written = std::mem::take(keys);
             *keys = written.into_iter().flat_map(keys_of).map(sets_of).collect();
@@ -174,8 +177,48 @@ fn sets_of(key: Expr) -> Expr {
             };
             Expr::GroupingSets((0..cube(lists.len())).rev().map(chosen).collect())
         }
+        Expr::GroupingSets(sets) => Expr::GroupingSets(sets.into_iter().flat_map(sets_within).collect()),
         other => other,
     }
+}
+
+/// Returns the sets that ROLLUP or CUBE stands for among others, or the set itself.
+fn sets_within(set: Vec<Expr>) -> Vec<Vec<Expr>> {
+    let Some((is_cube, lists)) = call_of_sets(&set) else { return vec![set] };
+    let choices: Vec<usize> = match is_cube {
+        true if cube(lists.len()) <= SETS_MAX => (0..cube(lists.len())).rev().collect(),
+        false if lists.len() < SETS_MAX => (0..=lists.len()).rev().collect(),
+        _ => return vec![set],
+    };
+    let is_chosen = |choice: usize, place: usize| match is_cube {
+        true => place < usize::BITS as usize && (choice >> place) & 1 == 1,
+        false => place < choice,
+    };
+    let chosen = |choice: usize| {
+        let lists = lists.iter().enumerate().filter(|(place, _)| is_chosen(choice, *place));
+        keys_in(lists.map(|(_, list)| list))
+    };
+    choices.into_iter().map(chosen).collect()
+}
+
+/// Returns the lists of keys of ROLLUP or CUBE that is alone in a set, and whether it is CUBE.
+fn call_of_sets(set: &[Expr]) -> Option<(bool, Vec<Vec<Expr>>)> {
+    let [Expr::Function(call)] = set else { return None };
+    let [name] = call.name.0.as_slice() else { return None };
+    let name = name.as_ident().filter(|name| name.quote_style.is_none())?;
+    let is_cube = name.value.eq_ignore_ascii_case("cube");
+    if !is_cube && !name.value.eq_ignore_ascii_case("rollup") {
+        return None;
+    }
+    let FunctionArguments::List(list) = &call.args else { return None };
+    let keys = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Tuple(keys))) => Some(keys.clone()),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Nested(key))) => Some(vec![key.as_ref().clone()]),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(key)) => Some(vec![key.clone()]),
+        _ => None,
+    };
+    let lists: Option<Vec<Vec<Expr>>> = list.args.iter().map(keys).collect();
+    lists.map(|lists| (is_cube, lists))
 }
 
 fn has_list(lists: &[Vec<Expr>]) -> bool {
@@ -315,6 +358,10 @@ mod tests {
             ("CUBE ((a, b), (c))", "GROUPING SETS ((a, b, c), (c), (a, b), ())"),
             ("d, ROLLUP ((a, b))", "d, GROUPING SETS ((a, b), ())"),
             ("ROLLUP (a, b)", "ROLLUP (a, b)"),
+            (
+                "GROUPING SETS (ROLLUP (a, b), c, CUBE ((a, b), c))",
+                "GROUPING SETS ((a, b), (a), (), (c), (a, b, c), (c), (a, b), ())",
+            ),
         ] {
             let group = |keys: &str| {
                 parse_query(&format!("SELECT 1 FROM t GROUP BY {keys}"), &Extension::NONE)

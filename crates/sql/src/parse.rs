@@ -159,7 +159,7 @@ const PASSES: [Pass; 27] = [
         name: "structure values",
         why: "the planner wants one type for a column of VALUES",
         after: &[],
-        concerns: |text| text.has(&["VALUES"]) && (text.sql.contains('{') || text.has(&["STRUCT"])),
+        concerns: |text| text.has(&["VALUES"]) && (text.sql.contains(['{', '\'']) || text.has(&["STRUCT"])),
         run: |_, _, statement| {
             structure_values::complete(statement);
             Ok(())

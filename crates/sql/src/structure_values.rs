@@ -1,16 +1,18 @@
 //! Structures with other fields than each other in a column of VALUES, as in `VALUES ({'a': 1}), ({'b':
 //! 2})`: each gets the fields of all, NULL where it has none. So do those that are cast, as in `VALUES
-//! ({'a': 1}::STRUCT(a INT)), ({'b': 2}::STRUCT(b INT))`. The planner wants one type.
+//! ({'a': 1}::STRUCT(a INT)), ({'b': 2}::STRUCT(b INT))`. The planner wants one type. And texts as they are
+//! written have the type of the others in their column, as in PostgreSQL: `VALUES (DATE '2025-01-01'),
+//! ('2025-02-01')`.
 
 use crate::identifier::fold;
 use crate::walk::{taken, walk_mut};
 use sqlparser::ast::{
-    CastKind, DataType, DictionaryField, Expr, Ident, Query, SetExpr, Statement, StructField, Value, Values,
-    VisitorMut,
+    CastKind, DataType, DictionaryField, Expr, Ident, Query, SetExpr, Statement, StructField, Value,
+    ValueWithSpan, Values, VisitorMut,
 };
 use std::ops::ControlFlow;
 
-/// Completes such structures.
+/// Completes such structures, and casts such texts.
 pub fn complete(statement: &mut Statement) {
     // The values of an INSERT get the types of its columns, each by itself.
     let is_insert = |statement: &Statement| match statement {
@@ -41,6 +43,7 @@ fn in_body(body: &mut SetExpr) {
             let width = rows.iter().map(|row| row.len()).max().unwrap_or_default();
             for column in 0..width {
                 complete_all(rows.iter_mut().filter_map(|row| row.get_mut(column)).collect());
+                cast_texts(rows.iter_mut().filter_map(|row| row.get_mut(column)).collect());
             }
         }
         SetExpr::SetOperation { left, right, .. } => {
@@ -49,6 +52,53 @@ fn in_body(body: &mut SetExpr) {
         }
         _ => {}
     }
+}
+
+/// Casts texts to the type that the other values of a column are said to have, if it is one that takes no
+/// text of itself.
+fn cast_texts(values: Vec<&mut Expr>) {
+    let (mut texts, mut wanted) = (Vec::new(), None);
+    for value in values {
+        let value = plain(value);
+        if matches!(value, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })) {
+            texts.push(value);
+        } else if let Some(of) = said_type(value) {
+            // Which of two types is the wider one is the planner's to say.
+            if wanted.as_ref().is_some_and(|known| *known != of) {
+                return;
+            }
+            wanted = Some(of);
+        }
+    }
+    let Some(data_type) = wanted else { return };
+    for text in texts {
+        let expr = Box::new(taken(text));
+        let data_type = data_type.clone();
+        *text = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
+    }
+}
+
+/// Returns the type that a value is said to have.
+fn said_type(value: &Expr) -> Option<DataType> {
+    let of = match value {
+        Expr::Cast { data_type, .. } => data_type.clone(),
+        Expr::TypedString(typed) => typed.data_type.clone(),
+        Expr::Interval(_) => DataType::Interval { fields: None, precision: None },
+        Expr::Value(ValueWithSpan { value: Value::Boolean(_), .. }) => DataType::Boolean,
+        _ => return None,
+    };
+    let is_one = matches!(
+        of,
+        DataType::Array(_)
+            | DataType::Blob(_)
+            | DataType::Boolean
+            | DataType::Bytea
+            | DataType::Date
+            | DataType::Interval { .. }
+            | DataType::Time(..)
+            | DataType::Timestamp(..)
+    );
+    is_one.then_some(of)
 }
 
 /// Completes structures that are to have one type, and the elements of lists that are.
@@ -161,6 +211,8 @@ mod tests {
             ("([{'a': 1}]), ([{'b': 2}])", "([{'a': 1, 'b': NULL}]), ([{'a': NULL, 'b': 2}])"),
             ("({'b': 1, 'a': 2}), ({'a': 3, 'b': 4})", "({'b': 1, 'a': 2}), ({'b': 4, 'a': 3})"),
             ("({'a': 1}, 2), ({'a': 3}, 4)", "({'a': 1}, 2), ({'a': 3}, 4)"),
+            ("(true), ('f'), (NULL)", "(true), (CAST('f' AS BOOLEAN)), (NULL)"),
+            ("(1, '2'), ('3', 4)", "(1, '2'), ('3', 4)"),
             (
                 "(CAST(x AS STRUCT(a INT))), (CAST(y AS STRUCT(a INT)))",
                 "(CAST(x AS STRUCT(a INT))), (CAST(y AS STRUCT(a INT)))",

@@ -7,8 +7,8 @@ use crate::time_literal;
 use crate::walk::{Part, checked, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Visitor,
-    VisitorMut, WindowFrameBound, WindowSpec, WindowType,
+    Expr, Function, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Value,
+    ValueWithSpan, Visitor, VisitorMut, WindowFrameBound, WindowFrameUnits, WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 
@@ -21,6 +21,7 @@ use std::ops::ControlFlow;
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
     checked(walk(part, &mut Frames))?;
     checked(walk_mut(part, &mut Windows))?;
+    let _done: ControlFlow<()> = walk_mut(part, &mut EmptyFrames);
     frame_exclusion::rewrite(part)
 }
 
@@ -59,6 +60,70 @@ fn check_frame(spec: &WindowSpec) -> ControlFlow<Error> {
         return ControlFlow::Break(Error::invalid_input(message).with_sqlstate("22013"));
     }
     ControlFlow::Continue(())
+}
+
+/// Puts a frame that is behind all rows in the stead of one that ends before it begins, as `ROWS BETWEEN 1
+/// PRECEDING AND 2 PRECEDING`: it has no rows, and DataFusion refuses it.
+struct EmptyFrames;
+
+/// More rows than a table has.
+const BEHIND_ALL: &str = "4611686018427387904";
+
+impl VisitorMut for EmptyFrames {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        for NamedWindowDefinition(_, window) in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(spec) = window {
+                empty_frame(spec);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Function(Function { over: Some(WindowType::WindowSpec(spec)), .. }) = expr {
+            empty_frame(spec);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn empty_frame(spec: &mut WindowSpec) {
+    let is_marked = is_marked(spec);
+    let Some(frame) = spec.window_frame.as_mut().filter(|_| !is_marked) else { return };
+    let ends_first = match (distance(&frame.start_bound), frame.end_bound.as_ref().and_then(distance)) {
+        // Bounds on two sides of the row are in order, or refused.
+        (Some((is_behind, start)), Some((ends_behind, end))) if is_behind == ends_behind => {
+            if is_behind {
+                start > end
+            } else {
+                start < end
+            }
+        }
+        _ => false,
+    };
+    if ends_first {
+        let bound = || {
+            let rows = Expr::value(Value::Number(BEHIND_ALL.to_string(), false));
+            WindowFrameBound::Following(Some(Box::new(rows)))
+        };
+        frame.units = WindowFrameUnits::Rows;
+        (frame.start_bound, frame.end_bound) = (bound(), Some(bound()));
+    }
+}
+
+/// Returns whether a bound is behind the row, and how far from it, if a number says so.
+fn distance(bound: &WindowFrameBound) -> Option<(bool, f64)> {
+    let (is_behind, size) = match bound {
+        WindowFrameBound::Following(Some(size)) => (true, size),
+        WindowFrameBound::Preceding(Some(size)) => (false, size),
+        _ => return None,
+    };
+    let Expr::Value(ValueWithSpan { value: Value::Number(number, _), .. }) = size.as_ref() else {
+        return None;
+    };
+    Some((is_behind, number.parse().ok()?))
 }
 
 /// Windows with their names, as the WINDOW clause of a SELECT defines them.

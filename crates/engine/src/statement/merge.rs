@@ -199,6 +199,7 @@ impl Session {
     /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
     /// the deleted rows as they were.
     pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
+        refuse_unreachable(&merge.clauses)?;
         let items = match merge.output.take() {
             Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
             other => refuse_output(other.as_ref()).map(|()| None)?,
@@ -273,10 +274,7 @@ impl Session {
         let mut matched = 0;
         let mut earlier: Vec<(MergeClauseKind, Expr)> = Vec::new();
         for clause in &merge.clauses {
-            let kind = match clause.clause_kind {
-                MergeClauseKind::NotMatchedByTarget => MergeClauseKind::NotMatched,
-                other => other,
-            };
+            let kind = kind_of(clause);
             // The first clause that fits a row decides.
             let mut conditions: Vec<Expr> = earlier
                 .iter()
@@ -432,6 +430,29 @@ fn first_of_keys(
         taken.push(filter_record_batch(batch, &mask)?);
     }
     Ok(taken)
+}
+
+fn kind_of(clause: &MergeClause) -> MergeClauseKind {
+    match clause.clause_kind {
+        MergeClauseKind::NotMatchedByTarget => MergeClauseKind::NotMatched,
+        other => other,
+    }
+}
+
+/// Refuses a clause behind one of its kind that has no condition: it would never be carried out.
+fn refuse_unreachable(clauses: &[MergeClause]) -> Result<()> {
+    let mut decided: Vec<MergeClauseKind> = Vec::new();
+    for clause in clauses {
+        let kind = kind_of(clause);
+        if decided.contains(&kind) {
+            let message = "a WHEN clause behind one of its kind without a condition is never carried out";
+            return Err(Error::new(ErrorKind::Syntax, message));
+        }
+        if clause.predicate.is_none() {
+            decided.push(kind);
+        }
+    }
+    Ok(())
 }
 
 fn changed_twice(why: &str) -> Error {

@@ -274,14 +274,16 @@ fn detect_dialect(
     if extension(&path.to_string_lossy()).as_deref() == Some("tsv") {
         return spaced(Dialect { delimiter: b'\t', ..dialect }, head);
     }
-    let fields = |delimiter: u8| {
+    let counts = |delimiter: u8| -> Vec<usize> {
         let dialect = spaced(Dialect { delimiter, ..dialect }, head);
         // The last record may be cut off.
         let records = dialect.records(&head[..dialect.ends(head).end]);
-        let mut counts =
-            records.iter().take(DELIMITER_RECORDS).map(|record| dialect.values(&head[record.clone()]).len());
-        let first = counts.next().unwrap_or(0);
-        if counts.all(|count| count == first) { first } else { 0 }
+        let records = records.iter().take(DELIMITER_RECORDS);
+        records.map(|record| dialect.values(&head[record.clone()]).len()).collect()
+    };
+    let fields = |delimiter: u8| match counts(delimiter).as_slice() {
+        [first, rest @ ..] if rest.iter().all(|count| count == first) => *first,
+        _ => 0,
     };
     let delimiters = DELIMITERS.iter().copied().filter(|delimiter| Some(*delimiter) != quote);
     // The most columns win, and the first of equals.
@@ -306,7 +308,18 @@ fn detect_dialect(
     {
         best.1 = delimiter;
     }
+    if best.0 == 1 && known_names.len() < 2 && is_lone(&counts(best.1)) {
+        let mut others = DELIMITERS.iter().rev().copied().filter(|other| Some(*other) != quote);
+        best.1 = others.find(|other| fields(*other) == 1).unwrap_or(best.1);
+    }
     spaced(Dialect { delimiter: best.1, ..dialect }, head)
+}
+
+/// Says whether records of so many fields are rather those of a lone column, some of whose texts have the
+/// delimiter in them: its name is one field, and so are most of them.
+fn is_lone(counts: &[usize]) -> bool {
+    let ones = counts.iter().filter(|count| **count == 1).count();
+    counts.first() == Some(&1) && ones < counts.len() && 2 * ones > counts.len()
 }
 
 /// Returns the dialect that leaves out blanks after delimiters, if there is one after each.
@@ -437,6 +450,9 @@ mod tests {
         assert_eq!(columns(&file), ["a Int64", "a_1 Int64", "column2 Int64", "a_2 Int64"]);
         assert!(detected("first,last\nAnn,Lee\n").header);
         assert!(!detected("only\n").columns.is_empty());
+        let file = detected("name\nLee, Ann\nBob\nCid\n");
+        assert_eq!((file.dialect.delimiter != b',', columns(&file)), (true, vec!["name Utf8View".into()]));
+        assert_eq!(detected("a\n1,2\n3,4\n").dialect.delimiter, b',');
     }
 
     #[test]

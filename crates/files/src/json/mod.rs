@@ -5,7 +5,7 @@ mod keys;
 mod shape;
 
 use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
-use crate::convert::{carrier, of_carrier, of_detected, type_name};
+use crate::convert::{carrier, has_early_years, of_carrier, of_detected, type_name};
 use crate::input::{Input, check_text};
 use crate::option::{JsonLayout, ReadOptions};
 use crate::raw::{
@@ -167,7 +167,11 @@ impl TextFormat for JsonFormat {
         let detected = self.detected.as_ref().filter(|_| !has_all && columns > 0);
         let keys = detected.map(|detected| &detected.keys);
         let records = &*self.fitted(records)?;
-        let batches = self.decode(&self.as_decoded(records, keys)?, has_all)?;
+        let decoded = self.as_decoded(records, keys)?;
+        let batches = match self.decode(&decoded, has_all, true) {
+            Err(_) if has_early_years(&decoded) => self.decode(&decoded, has_all, false)?,
+            batches => batches?,
+        };
         let mut columns = batches.iter().flat_map(|batch| batch.columns());
         if columns.any(|values| has_ends(values)) && self.has_number_beyond(records) {
             return Err(ArrowError::JsonError("a number that its type has not".into()));
@@ -276,9 +280,15 @@ impl JsonFormat {
         Ok(if is_rewritten { Cow::Owned(rewritten.into_bytes()) } else { Cow::Borrowed(records) })
     }
 
-    fn decode(&self, mut records: &[u8], has_all: bool) -> Result<Vec<RecordBatch>, ArrowError> {
+    fn decode(
+        &self,
+        mut records: &[u8],
+        has_all: bool,
+        reads_times: bool,
+    ) -> Result<Vec<RecordBatch>, ArrowError> {
         let columns = self.schema.fields().len();
-        let carriers = self.schema.fields().iter().map(|field| carrier(field).with_nullable(true));
+        let carriers = self.schema.fields().iter();
+        let carriers = carriers.map(|field| carrier(field, reads_times).with_nullable(true));
         let mut decoder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
             .with_coerce_primitive(true)
             .with_strict_mode(has_all)
