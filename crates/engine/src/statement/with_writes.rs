@@ -95,7 +95,7 @@ impl Session {
             let is_named = others.any(|(_, other)| {
                 other.named.contains(table)
                     || other.written.as_ref().is_some_and(|(written, _)| written == table)
-                    || (*changes_rows && self.refers_to(table, &other.named))
+                    || (*changes_rows && self.is_referred_by(table, &other.named))
             });
             if is_named {
                 return Err(Error::unsupported(format!(
@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// Says whether one of some tables has a foreign key to a table.
-    fn refers_to(&self, table: &Name, named: &HashSet<Name>) -> bool {
+    fn is_referred_by(&self, table: &Name, named: &HashSet<Name>) -> bool {
         let Ok(snapshot) = self.snapshot_of(&table.database) else { return true };
         let Some(data) = snapshot.table(&table.schema, &table.name) else { return false };
         let mut referring = referring(snapshot.catalog(), data.entry().id);
