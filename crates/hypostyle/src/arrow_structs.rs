@@ -436,7 +436,8 @@ mod tests {
 
     #[test]
     fn errors_with_a_nul_and_panics_reach_c_as_errors() {
-        let cases: [(fn() -> ArrowError, &str); 4] = [
+        type Fails = fn() -> ArrowError;
+        let cases: [(Fails, &str); 4] = [
             (|| ArrowError::ExternalError("a\0b".into()), "External error: a\\0b"),
             (|| ArrowError::CastError("a\0b".into()), "a\\0b"),
             (|| ArrowError::CastError("plain".into()), "plain"),
