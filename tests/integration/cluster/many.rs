@@ -1,13 +1,12 @@
 //! Statements that write to many fragments at once.
 
-use super::{Cluster, metrics};
+use super::{Cluster, Wires, backup, metrics};
 use crate::tpch::sorted_rows;
 use hypostyle::Result;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::node::Node;
 use hypostyle::cluster::peers::{Answer, Peers, RowReader, not_here};
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -212,11 +211,13 @@ impl Peers for Counted {
 /// not grow with them.
 #[test]
 fn as_many_fragments_as_there_may_be_are_loaded_and_queried() {
-    let made = OnceCell::new();
-    let cluster = Cluster::reached_by(3, |wires| {
-        made.get_or_init(|| Arc::new(Counted { wires: wires.clone(), requests: Mutex::default() })).clone()
-    });
-    let counted: Arc<Counted> = made.into_inner().unwrap();
+    // In memory, each of 12,288 fragments would have a file descriptor and more.
+    let directory = tempfile::tempdir().unwrap();
+    let wires = Arc::new(Wires::default());
+    let counted = Arc::new(Counted { wires: wires.clone(), requests: Mutex::default() });
+    let peers: Arc<dyn Peers> = counted.clone();
+    let cluster = backup::open(directory.path(), &wires, &peers);
+    backup::unite(&cluster);
     let coordinator = cluster.on(0);
     let run = |sql: &str, kinds: &[(&str, usize)]| {
         counted.take();
