@@ -48,7 +48,7 @@ pub(super) fn new_on_disk(directory: &Path) -> Cluster {
 }
 
 /// Makes the nodes a cluster.
-pub(super) fn unite(cluster: &Cluster) {
+fn unite(cluster: &Cluster) {
     cluster.nodes[0].found_cluster().unwrap();
     for number in 2..=NODES {
         let add = format!("ALTER CLUSTER ADD NODE n{number} ADDRESS 'h{number}:1'");
