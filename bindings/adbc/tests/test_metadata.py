@@ -122,7 +122,7 @@ def test_constraints(con):
         }
 
     customer = constraints("main", "customer")
-    assert set(customer) == {("PRIMARY KEY", ("id",)), ("UNIQUE", ("name",)), ("CHECK", ())}
+    assert set(customer) == {("PRIMARY KEY", ("id",)), ("UNIQUE", ("name",)), ("CHECK", ("balance",))}
     assert customer["PRIMARY KEY", ("id",)]["constraint_column_usage"] is None
     item = constraints("sales", "item")["FOREIGN KEY", ("c", "n")]
     assert item["constraint_name"] == "item_order"

@@ -325,7 +325,7 @@ DIGITS = [
     ("extract(epoch FROM d::timestamp)", "DECIMAL(22,6)"),
     ("avg(a)", "VARCHAR"),
     ("a / b", "VARCHAR"),
-    ("sqrt(a)", "VARCHAR"),
+    ("sqrt(abs(a))", "VARCHAR"),
     ("x", "VARCHAR"),
     ("sum(x)", "VARCHAR"),
     ("sum(a * x)", "VARCHAR"),

@@ -202,7 +202,9 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
 /// `IS NOT NULL` of it, which is false for NULL, and not NULL.
 pub fn any_text(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     let pattern = match &mut expression {
-        Expr::BinaryExpr(BinaryExpr { op: Operator::RegexMatch, right, .. }) => Some(right.as_mut()),
+        Expr::BinaryExpr(BinaryExpr { op: Operator::RegexMatch | Operator::RegexIMatch, right, .. }) => {
+            Some(right.as_mut())
+        }
         Expr::ScalarFunction(call) if call.func.name() == "regexp_like" => call.args.get_mut(1),
         _ => None,
     };

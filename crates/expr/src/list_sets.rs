@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::plan_datafusion_err;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Cast, InList, ScalarFunction, TryCast};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
@@ -113,6 +113,8 @@ struct List<'a> {
     of: &'a Expr,
     values: Vec<&'a Expr>,
     is_negated: bool,
+    /// What is compared is cast, which DataFusion may take to the values meanwhile.
+    is_cast: bool,
 }
 
 impl<'a> List<'a> {
@@ -120,18 +122,20 @@ impl<'a> List<'a> {
         *parts = parts.checked_sub(1)?;
         match expr {
             Expr::InList(InList { expr, list, negated }) => {
-                Some(Self { of: expr, values: list.iter().collect(), is_negated: *negated })
+                let (of, is_cast) = uncast(expr);
+                Some(Self { of, values: list.iter().collect(), is_negated: *negated, is_cast })
             }
             Expr::Not(inner) => {
                 let list = Self::of(inner, parts)?;
                 Some(Self { is_negated: !list.is_negated, ..list })
             }
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
-                let (of, value) = match (left.as_ref(), right.as_ref()) {
-                    (of @ Expr::Column(_), value) | (value, of @ Expr::Column(_)) => (of, value),
+                let ((of, is_cast), value) = match (uncast(left), uncast(right)) {
+                    (of @ (Expr::Column(_), _), _) => (of, right.as_ref()),
+                    (_, of @ (Expr::Column(_), _)) => (of, left.as_ref()),
                     _ => return None,
                 };
-                let list = Self { of, values: vec![value], is_negated: false };
+                let list = Self { of, values: vec![value], is_negated: false, is_cast };
                 (!value.any_column_refs()).then_some(list)
             }
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
@@ -147,23 +151,36 @@ impl<'a> List<'a> {
         if self.of != other.of {
             return None;
         }
-        let Self { of, mut values, is_negated } = self;
+        let Self { of, mut values, is_negated, is_cast } = self;
+        let is_cast = is_cast || other.is_cast;
         match (op, is_negated, other.is_negated) {
             (Operator::And, true, true) | (Operator::Or, false, false) => values.extend(other.values),
             (Operator::And, false, false) | (Operator::Or, true, true) => {
                 values.retain(|value| other.values.contains(value));
             }
             (Operator::And, false, true) => values.retain(|value| !other.values.contains(value)),
-            (Operator::And, true, false) => return other.merged(op, Self { of, values, is_negated }),
+            (Operator::And, true, false) => {
+                return other.merged(op, Self { of, values, is_negated, is_cast });
+            }
             _ => return None,
         }
-        Some(Self { of, values, is_negated })
+        Some(Self { of, values, is_negated, is_cast })
     }
 
-    /// Says whether its values are known, and none is NULL.
+    /// Says whether its values are known as they will be compared, and none is NULL.
     fn is_exact(&self) -> bool {
-        self.values.iter().all(|value| matches!(value, Expr::Literal(value, _) if !value.is_null()))
+        !self.is_cast
+            && self.values.iter().all(|value| matches!(value, Expr::Literal(value, _) if !value.is_null()))
     }
+}
+
+/// Returns what is cast, and whether anything is.
+fn uncast(mut expr: &Expr) -> (&Expr, bool) {
+    let mut is_cast = false;
+    while let Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. }) = expr {
+        (expr, is_cast) = (inner, true);
+    }
+    (expr, is_cast)
 }
 
 /// A condition that is no list beside others. No plan has it that is run.

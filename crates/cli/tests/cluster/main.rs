@@ -254,8 +254,8 @@ fn nothing_is_left_of_the_queries_of_a_node_that_was_killed() {
     for sql in [
         "CREATE TABLE p (k BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2",
         "INSERT INTO p SELECT x FROM generate_series(1, 3000) AS r (x)",
-        "CREATE TABLE d (k BIGINT) REPLICATED",
-        "INSERT INTO d SELECT k FROM p",
+        "CREATE TABLE whole (k BIGINT) REPLICATED",
+        "INSERT INTO whole SELECT k FROM p",
     ] {
         nodes.run(0, sql).unwrap();
     }
@@ -267,7 +267,7 @@ fn nothing_is_left_of_the_queries_of_a_node_that_was_killed() {
         )
     };
     // The node that is asked does not coordinate, so that the others are served meanwhile.
-    for (stages, table) in [("off", "d"), ("on", "p")] {
+    for (stages, table) in [("off", "whole"), ("on", "p")] {
         let asked = nodes.connect(2).unwrap();
         asked.execute(&format!("SET stages = {stages}")).unwrap();
         let query = endless(table);

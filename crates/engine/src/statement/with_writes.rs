@@ -64,7 +64,8 @@ impl Session {
                     continue;
                 }
                 let (schema, rows) = self.collect_rows(outcome)?;
-                let rows = given_table(&self.scope, "changed", schema, rows)?;
+                // Others of the statement have rows of their own.
+                let rows = given_table(&self.scope, "changed", schema, rows)?.shown_only();
                 *table.query = build::all_rows(rows.factor(None));
                 returned.push(rows);
             }
