@@ -185,7 +185,7 @@ fn uncast(mut expr: &Expr) -> (&Expr, bool) {
 
 /// A condition that is no list beside others. No plan has it that is run.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct KeptApart {
+pub(crate) struct KeptApart {
     signature: Signature,
 }
 

@@ -30,6 +30,7 @@ use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLengt
 use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
 use crate::json::{JsonColumn, JsonFunction, JsonTransform};
+use crate::list_sets::KeptApart;
 use crate::nan::OneNan;
 use crate::operand::Operand;
 use crate::overlaps::Overlaps;
@@ -99,6 +100,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Strict>(),
         Entry::registered::<UuidOfNow>(),
         Entry::registered::<WithinDomain>(),
+        Entry::refused::<KeptApart>("it is there while a plan is simplified"),
         Entry::refused::<Now>("planning has to make it a constant of the statement"),
         Entry::refused::<Sleep>("it waits on the node of its session"),
     ],

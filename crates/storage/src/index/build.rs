@@ -12,10 +12,6 @@ use hypostyle_index::{
 };
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// A file that was not there is looked for again after this time: another process may have made it.
-const ABSENT_TIME: Duration = Duration::from_millis(100);
 
 /// Which indexes of keys serve whoever wishes for one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,12 +93,10 @@ impl Indexes {
         let rows = |table: TableId| snapshot.table_by_id(table).map_or(0, |table| table.rows_in_files());
         let referred = identity.spec.referred().map_or(0, |key| rows(key.table));
         let most = rows(identity.spec.table).saturating_add(referred);
-        if self.absent.lock().get(identity).is_some_and(|looked| looked.elapsed() < ABSENT_TIME) {
-            return Ok(None);
-        }
-        let Some(stored) = file::read(&self.store, identity, most)? else {
-            self.absent.lock().insert(identity.clone(), Instant::now());
-            return Ok(None);
+        let stored = match file::read(&self.store, identity, most) {
+            Ok(Some(stored)) => stored,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(error),
         };
         for covered in [Some(&stored.covered), stored.referenced.as_ref()].into_iter().flatten() {
             let Some(table) = snapshot.table_by_id(covered.table) else { return Ok(None) };

@@ -12,7 +12,6 @@ use hypostyle_types::Result;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 use uuid::Uuid;
 
 /// The indexes of one open database in this process.
@@ -27,8 +26,6 @@ pub(crate) struct Indexes {
     pub(super) entries: Mutex<HashMap<Identity, Arc<Entry>>>,
     /// Files that are damaged, or over other rows, and cannot be removed.
     pub(super) ignored: Mutex<HashSet<Identity>>,
-    /// Files that were not there, and when they were looked for.
-    pub(super) absent: Mutex<HashMap<Identity, Instant>>,
     /// What some thread is building.
     pub(super) building: Mutex<HashSet<Identity>>,
     pub(super) wishes: Mutex<Wishes>,
@@ -47,7 +44,6 @@ impl Indexes {
             seed: Uuid::new_v4().as_u64_pair().0,
             entries: Mutex::default(),
             ignored: Mutex::default(),
-            absent: Mutex::default(),
             building: Mutex::default(),
             wishes: Mutex::default(),
             is_automatic: AtomicBool::new(true),
@@ -74,7 +70,6 @@ impl Indexes {
         self.newest.lock().clone_from(catalog);
         self.entries.lock().retain(|identity, _| identity.is_current(catalog));
         self.ignored.lock().retain(|identity| identity.is_current(catalog));
-        self.absent.lock().retain(|identity, _| identity.is_current(catalog));
         self.wishes.lock().prune(catalog);
     }
 
