@@ -216,7 +216,7 @@ def test_numbers_that_lie_are_refused():
             data = Lying(rows, column, "null_count", 2)
             with pytest.raises(hypostyle.DataError, match="NULLs"):
                 con.sql("select * from data").fetchall()
-        sound = Lying(rows, 1, "null_count", 0)
+        sound = Lying(rows, 1, "null_count", 0)  # noqa: F841 - read by its name
         assert con.sql("select count(*) from sound").fetchall() == [(3,)]
 
 
@@ -245,7 +245,7 @@ def test_types_of_very_many_levels_are_refused():
     kind = pa.int32()
     for _ in range(300):
         kind = pa.list_(kind)
-    data = pa.table({"c": pa.array([None], kind)})
+    data = pa.table({"c": pa.array([None], kind)})  # noqa: F841 - read by its name
     with hypostyle.connect() as con, pytest.raises(hypostyle.DataError, match="levels"):
         con.sql("select count(*) from data").fetchall()
 

@@ -260,7 +260,7 @@ def test_objects_that_no_value_is_are_refused(value):
     with hypostyle.connect() as con:
         with pytest.raises(hypostyle.DataError):
             con.execute("select $1", [ENDLESS[value]])
-        data = {"c": [None, ENDLESS[value]]}
+        data = {"c": [None, ENDLESS[value]]}  # noqa: F841 - read by its name
         with pytest.raises(hypostyle.DataError, match="row 1"):
             con.sql("select * from data").fetchall()
         assert con.sql("select 1").fetchall() == [(1,)]
@@ -284,14 +284,14 @@ OUT_OF_RANGE = {
 
 @pytest.mark.parametrize("unit", OUT_OF_RANGE)
 def test_times_that_no_other_unit_holds_are_refused(unit):
-    data = {"c": OUT_OF_RANGE[unit]}
+    data = {"c": OUT_OF_RANGE[unit]}  # noqa: F841 - read by its name
     with hypostyle.connect() as con, pytest.raises(hypostyle.DataError, match='"c", row 1'):
         con.sql("select * from data").fetchall()
 
 
 def test_matrices_and_rows_of_nothing():
-    pairs = {"c": np.array([[1, 2], [3, 4]]).view(np.matrix)}
-    bare = {"c": np.zeros((3, 0))}
+    pairs = {"c": np.array([[1, 2], [3, 4]]).view(np.matrix)}  # noqa: F841 - read by its name
+    bare = {"c": np.zeros((3, 0))}  # noqa: F841 - read by its name
     with hypostyle.connect() as con:
         assert con.sql("select * from pairs").fetchall() == [([1, 2],), ([3, 4],)]
         assert con.sql("select count(*) from bare").fetchall() == [(3,)]

@@ -201,8 +201,8 @@ class Connection:
     def _check_reads(self, what: str) -> None:
         if self._is_postgres:
             raise errors.NotSupportedError(
-                f"{what} in PostgreSQL: append() the rows to a table there, or ATTACH the server to a database of "
-                "ours"
+                f"{what} in PostgreSQL: append() the rows to a table there, or ATTACH the server to "
+                "a database of ours"
             )
 
     def from_df(self, frame: Any) -> Result:
