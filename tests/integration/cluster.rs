@@ -322,8 +322,9 @@ struct Found {
 }
 
 /// Words of queries that may have other rows here: those that depend on the order of rows or on the
-/// time, and those about other databases and about definitions, which the cluster's tables lack.
-const APART: [&str; 32] = [
+/// time, those about other databases and about definitions, which the cluster's tables lack, and those of
+/// variables that were set by queries of tables.
+const APART: [&str; 35] = [
     "limit",
     "offset",
     "fetch",
@@ -356,6 +357,9 @@ const APART: [&str; 32] = [
     "hypostyle.",
     "moving",
     "lastval",
+    "table_info",
+    "duckdb_",
+    "getvariable",
 ];
 
 /// Says whether an error is about what tables of the cluster have not: names of other schemas, and
