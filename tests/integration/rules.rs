@@ -18,6 +18,7 @@ fn logical_rules_run_in_this_order() {
         "type_coercion",
         "in_session_zone",
         "rewrites_as_coerced",
+        "left_first",
         "rewrites_of_nodes",
         "bound_functions",
     ];
