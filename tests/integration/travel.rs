@@ -56,7 +56,7 @@ const SOURCES: [&str; 6] = [
 ];
 
 /// What plans have that stay where they are.
-const STAYED: [&str; 17] = [
+const STAYED: [&str; 20] = [
     // Over scalar subqueries that an operator above it computes.
     "ComputedOnceExec",
     // COPY and EXPORT.
@@ -68,6 +68,9 @@ const STAYED: [&str; 17] = [
     "the function current_setting()",
     "the function format()",
     "the function format_type()",
+    "the function has_column_privilege()",
+    "the function has_sequence_privilege()",
+    "the function has_table_privilege()",
     "the function lastval()",
     "the function nextval()",
     "the function obj_description()",
@@ -105,7 +108,7 @@ fn plans_of_scripts_travel() {
     let subjects: BTreeSet<&str> = stayed.keys().map(|error| subject(error)).collect();
     assert!(subjects.iter().eq(STAYED.iter()), "{stayed:#?}");
     let stayed: usize = stayed.values().sum();
-    assert!(arrived > 2000 && stayed < 150, "{arrived} plans have arrived, {stayed} have stayed");
+    assert!(arrived > 2000 && stayed < 200, "{arrived} plans have arrived, {stayed} have stayed");
     assert!(operators.len() > 15, "{operators:#?}");
 }
 
