@@ -43,10 +43,19 @@ impl PhysicalOptimizerRule for WhereNamesDiffer {
         if plan.children().into_iter().all(names_differ) {
             return self.0.optimize(plan, config);
         }
-        let children = plan.children().into_iter().map(|child| self.optimize(child.clone(), config));
-        let children = children.collect::<Result<Vec<_>>>()?;
-        replace_children_if_necessary(plan, children)
+        optimize_children(self, plan, config)
     }
+}
+
+/// Applies a rule to what is below a node, each child on its own.
+fn optimize_children(
+    rule: &dyn PhysicalOptimizerRule,
+    plan: Arc<dyn ExecutionPlan>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let children = plan.children().into_iter().map(|child| rule.optimize(child.clone(), config));
+    let children = children.collect::<Result<Vec<_>>>()?;
+    replace_children_if_necessary(plan, children)
 }
 
 /// Says whether names tell columns apart in a node, and in each below it.
@@ -78,7 +87,8 @@ fn keys_have_one_name(join: &HashJoinExec) -> bool {
     })
 }
 
-/// A rule that moves projections down, except what a CASE of a join's condition guards.
+/// A rule that moves projections down, except past joins whose condition has a CASE that guards what it
+/// computes.
 #[derive(Debug)]
 pub struct GuardedStay(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
@@ -95,7 +105,7 @@ impl PhysicalOptimizerRule for GuardedStay {
             Ok(join.and_then(NestedLoopJoinExec::filter).is_some_and(has_case_of_both_sides))
         };
         match plan.exists(is_guarded)? {
-            true => plan.transform_down(remove_unnecessary_projections).data(),
+            true => remove_unnecessary_projections(optimize_children(self, plan, config)?).data(),
             false => self.0.optimize(plan, config),
         }
     }

@@ -1,10 +1,10 @@
-//! What a query is nothing but: a list of values, or all rows of one table. Each clause that the syntax
-//! tree has is named here, so that a new one cannot be overlooked. And what relations a FROM has, and
-//! their aliases.
+//! What a query is nothing but: a list of values, all rows of one table, or those that pass a condition.
+//! Each clause that the syntax tree has is named here, so that a new one cannot be overlooked. And what
+//! relations a FROM has, and their aliases.
 
 use crate::walk::walk;
 use sqlparser::ast::{
-    GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
+    Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
     TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
@@ -28,8 +28,33 @@ pub fn only_relation(query: &Query) -> Option<&TableFactor> {
     (joins.is_empty() && *options == WildcardAdditionalOptions::default()).then_some(relation)
 }
 
+/// What a query of one table asks for.
+#[derive(Debug)]
+pub struct OfTable<'a> {
+    pub items: &'a [SelectItem],
+    pub table: &'a ObjectName,
+    pub alias: Option<&'a Ident>,
+    pub condition: &'a Expr,
+}
+
+/// Returns the parts of `SELECT items FROM table [alias] WHERE condition`.
+pub fn of_table(query: &Query) -> Option<OfTable<'_>> {
+    let (items, [TableWithJoins { relation, joins }], Some(condition)) = items_tables_and_condition(query)?
+    else {
+        return None;
+    };
+    let (table, alias) = name_and_alias(relation).filter(|_| joins.is_empty())?;
+    Some(OfTable { items, table, alias, condition })
+}
+
 /// Returns the lists behind SELECT and FROM of a query without any other clause.
 fn items_and_tables(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins])> {
+    let (items, tables, condition) = items_tables_and_condition(query)?;
+    condition.is_none().then_some((items, tables))
+}
+
+/// Returns what stands behind SELECT, FROM and WHERE of a query without any other clause.
+fn items_tables_and_condition(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins], Option<&Expr>)> {
     let Query {
         with: None,
         body,
@@ -59,7 +84,7 @@ fn items_and_tables(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins])>
         from,
         lateral_views,
         prewhere: None,
-        selection: None,
+        selection,
         connect_by,
         group_by: GroupByExpr::Expressions(keys, modifiers),
         cluster_by,
@@ -84,7 +109,7 @@ fn items_and_tables(query: &Query) -> Option<(&[SelectItem], &[TableWithJoins])>
         || !connect_by.is_empty()
         || !named_window.is_empty();
     let is_plain = !projection.is_empty() && !is_grouped && !is_sorted && !has_more;
-    is_plain.then_some((projection.as_slice(), from.as_slice()))
+    is_plain.then_some((projection.as_slice(), from.as_slice(), selection.as_ref()))
 }
 
 /// Returns the name of a table that is written with nothing else.

@@ -124,7 +124,8 @@ impl TableData {
         &self.entry
     }
 
-    pub(crate) fn shared_entry(&self) -> &Arc<TableEntry> {
+    /// Returns the definition as this and other states of the table share it.
+    pub fn shared_entry(&self) -> &Arc<TableEntry> {
         &self.entry
     }
 

@@ -11,6 +11,7 @@ mod calls;
 pub(crate) mod cluster;
 mod engine;
 pub(crate) mod given_value;
+pub(crate) mod keyed_query;
 pub(crate) mod kept;
 pub(crate) mod outcome;
 mod parameters;

@@ -2,6 +2,7 @@
 //! parsing a small query takes about as long as running it.
 
 use super::given_value::{GivenValue, is_plain_cast, parameter_of, value_alone};
+use super::keyed_query::{KeyedQuery, is_keyed};
 use super::outcome::Outcome;
 use super::parameters::Parameters;
 use arrow::record_batch::RecordBatch;
@@ -63,6 +64,8 @@ pub(crate) enum Parsed {
     /// A query of literals and parameters alone, as by which programs ask whether a connection is
     /// alive.
     Given(Arc<GivenQuery>),
+    /// A query for rows of one table by values of its columns.
+    Keyed(Other, Arc<KeyedQuery>),
 }
 
 /// A query of literals, and of parameters as they are or cast, such as `SELECT 1` and
@@ -135,6 +138,8 @@ pub(crate) struct Other {
     pub given: Option<usize>,
     /// It is a query of literals, parameters and operators: it needs no rows of a database.
     pub reads_nothing: bool,
+    /// It may be one for rows of one table by values of its columns.
+    pub may_be_keyed: bool,
 }
 
 impl Parsed {
@@ -149,6 +154,7 @@ impl Parsed {
                 statement: Arc::new(statement.clone()),
                 given: positional(parameters),
                 reads_nothing: matches!(statement, Statement::Query(query) if is_of_values(query)),
+                may_be_keyed: matches!(statement, Statement::Query(query) if is_keyed(query)),
             })
         })
     }
@@ -213,7 +219,7 @@ impl Remembered {
     /// Says whether a text is that of a query.
     pub fn is_query(&self, sql: &str) -> bool {
         match self.0.get(sql) {
-            Some(Parsed::Given(_)) => true,
+            Some(Parsed::Given(_) | Parsed::Keyed(..)) => true,
             Some(Parsed::Other(other)) => matches!(other.statement.as_ref(), Statement::Query(_)),
             Some(Parsed::Insert(_)) | None => false,
         }
@@ -232,7 +238,7 @@ impl Remembered {
 
     /// Forgets the results, because settings change.
     pub fn forget_results(&mut self) {
-        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Given(_)));
+        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Given(_) | Parsed::Keyed(..)));
     }
 }
 

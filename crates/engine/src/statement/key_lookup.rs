@@ -286,18 +286,15 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// Returns where the rows are that have the values that conjuncts give all columns of a key, if an
-/// index finds them. `proceed` is asked while one is built.
+/// Returns where the rows are whose columns at some places have these values, if all columns of a key are
+/// among them and an index finds them. `proceed` is asked while one is built.
 pub(super) fn rows_by_key(
     table: &StoredTable,
-    input: &DFSchemaRef,
-    conjuncts: &[Expr],
+    values: &[(usize, ScalarValue)],
     indexes: Indexes,
     proceed: Proceed<'_>,
 ) -> Result<Found> {
     let data = table.data();
-    let values: Vec<(usize, &ScalarValue)> =
-        conjuncts.iter().filter_map(|conjunct| value_of_column(conjunct, input)).collect();
     let value_of = |id: &ColumnId| {
         let place = data.columns().iter().position(|column| column.entry().id == *id)?;
         let (_, value) = values.iter().find(|(of, _)| *of == place)?;
@@ -329,12 +326,12 @@ pub(super) fn rows_by_key(
 }
 
 /// Returns the place of a column and the value that a conjunct says it has.
-fn value_of_column<'a>(conjunct: &'a Expr, input: &DFSchemaRef) -> Option<(usize, &'a ScalarValue)> {
+pub(super) fn value_of_column(conjunct: &Expr, input: &DFSchemaRef) -> Option<(usize, ScalarValue)> {
     let Expr::BinaryExpr(binary) = conjunct else { return None };
     match (binary.left.as_ref(), binary.op, binary.right.as_ref()) {
         (Expr::Column(column), Operator::Eq, Expr::Literal(value, _)) if !value.is_null() => {
             let place = input.maybe_index_of_column(column)?;
-            (value.data_type() == *input.field(place).data_type()).then_some((place, value))
+            (value.data_type() == *input.field(place).data_type()).then(|| (place, value.clone()))
         }
         _ => None,
     }

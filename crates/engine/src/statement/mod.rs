@@ -29,6 +29,7 @@ mod golden_plans;
 mod index;
 mod insert;
 mod key_lookup;
+mod keyed_query;
 mod like_table;
 mod local_settings;
 mod macros;
@@ -140,6 +141,13 @@ impl Session {
                     None => self.execute_again(sql, &query.other, parameters),
                 })
             }
+            Some(Parsed::Keyed(other, query)) if other.given == positional(parameters) => {
+                let run = || match self.keyed_rows(&query, parameters)? {
+                    Some(outcome) => Ok(outcome),
+                    None => self.execute_again(sql, &other, parameters),
+                };
+                self.in_transaction_from(|| self.start(), sql, ATTEMPTS, run)
+            }
             Some(Parsed::Other(other)) if other.given == positional(parameters) => {
                 let start = || if other.reads_nothing { self.start_unpinned() } else { self.start() };
                 self.in_transaction_from(start, sql, ATTEMPTS, || self.execute_again(sql, &other, parameters))
@@ -204,10 +212,10 @@ impl Session {
             // What a view reads nests apart from the text, and so do the definitions of a table that changes.
             false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
         }?;
-        if other.reads_nothing
-            && let Some(query) = GivenQuery::recognize(other, parameters, &outcome)
-        {
-            self.remembered.lock().put(sql, Parsed::Given(Arc::new(query)));
+        let given = || GivenQuery::recognize(other, parameters, &outcome).map(Arc::new).map(Parsed::Given);
+        let known = if other.reads_nothing { given() } else { self.as_keyed(other, parameters, &outcome) };
+        if let Some(known) = known {
+            self.remembered.lock().put(sql, known);
         }
         Ok(outcome)
     }

@@ -113,7 +113,7 @@ impl Session {
 
     /// Returns the state for a statement: that of an earlier one, whose copy costs more than a
     /// small query.
-    fn take_state(&self) -> SessionState {
+    pub(super) fn take_state(&self) -> SessionState {
         let Some(mut state) = self.spare_state.lock().take() else { return self.context.state() };
         state.mark_start_execution();
         state

@@ -5,7 +5,7 @@
 //! filter goes into the scan, which reads the requested columns. DataFusion plans all other
 //! queries, and scans of many rows. A query that is planned here is run to its end at once.
 
-use crate::statement::key_lookup::{Found, Indexes, Proceed, rows_by_key};
+use crate::statement::key_lookup::{Found, Indexes, Proceed, rows_by_key, value_of_column};
 use arrow::datatypes::Schema;
 use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -17,6 +17,7 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -27,12 +28,13 @@ use hypostyle_expr::amplifier::calls_slow_function;
 use hypostyle_expr::list_sets;
 use hypostyle_expr::meter::Meter;
 use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, Result};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// More rows than this are worth a plan, and more than these another thread.
 const ROWS_MAX: u64 = 256 * 1024;
-const SHORT_ROWS_MAX: u64 = 2 * BLOCK_ROWS;
+pub(super) const SHORT_ROWS_MAX: u64 = 2 * BLOCK_ROWS;
 
 /// What is made of a query here.
 pub(super) enum Direct {
@@ -239,24 +241,21 @@ fn plan_scan(
     }
     places.sort_unstable();
     places.dedup();
+    let values: Vec<_> =
+        conjuncts.iter().filter_map(|conjunct| value_of_column(conjunct, parts.input)).collect();
     let go_on: Proceed<'_> = &|| check_not_interrupted(state);
     let found = match has_all_rows(parts.scan) {
-        true => rows_by_key(table, parts.input, &conjuncts, indexes, go_on).map_err(external)?,
+        true => rows_by_key(table, &values, indexes, go_on).map_err(external)?,
         false => Found::Nothing,
     };
-    let (scan, rows, access) = match found {
+    let found = match found {
+        Found::Rows(ranges) => Some(ranges),
         Found::Later => return Ok(Direct::Later),
-        Found::Rows(ranges) => {
-            let (data, snapshot, rows) =
-                (table.data().clone(), table.snapshot().clone(), ranges.len() as u64);
-            let scan = ScanExec::new(data, snapshot, &table.schema(), places.clone(), ranges, 1);
-            (Arc::new(scan.filtered(&filters)?) as Arc<dyn ExecutionPlan>, rows, Access::Key)
-        }
-        Found::Nothing => match table.filtered_scan(places.clone(), filters, ROWS_MAX)? {
-            Some((scan, rows)) => (scan, rows, Access::Scan),
-            None => return Ok(Direct::Nothing),
-        },
+        Found::Nothing => None,
     };
+    let access = if found.is_some() { Access::Key } else { Access::Scan };
+    let scan = filtered_scan(table, places.clone(), filters, found, ROWS_MAX)?;
+    let Some((scan, rows)) = scan else { return Ok(Direct::Nothing) };
     let fields = places.iter().map(|place| {
         let (qualifier, field) = parts.input.qualified_field(*place);
         (qualifier.cloned(), field.clone())
@@ -265,6 +264,21 @@ fn plan_scan(
     // Functions can take any time.
     let is_short = rows <= SHORT_ROWS_MAX && !parts.items.iter().chain(parts.filter).any(calls_functions);
     project(state, parts, &read, names, scan).map(|plan| Direct::Plan(DirectPlan { plan, access, is_short }))
+}
+
+/// Returns a scan of the rows that pass all filters, among those that an index has found or all, and how many
+/// it looks at; `None` where these are too many.
+pub(super) fn filtered_scan(
+    table: &StoredTable,
+    places: Vec<usize>,
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    found: Option<Vec<Range<u64>>>,
+    rows_max: u64,
+) -> datafusion::error::Result<Option<(Arc<dyn ExecutionPlan>, u64)>> {
+    let Some(ranges) = found else { return table.filtered_scan(places, filters, rows_max) };
+    let (data, snapshot, rows) = (table.data().clone(), table.snapshot().clone(), ranges.len() as u64);
+    let scan = ScanExec::new(data, snapshot, &table.schema(), places, ranges, 1);
+    Ok(Some((Arc::new(scan.filtered(&filters)?), rows)))
 }
 
 /// Returns the items of a query over the columns that they read.

@@ -87,7 +87,7 @@ pub(super) async fn start_explain(state: &SessionState, explain: Explain, thread
 
 /// Returns what running a plan needs that was made here; the state's own would have copies of all
 /// functions.
-fn task_context(state: &SessionState) -> Arc<TaskContext> {
+pub(super) fn task_context(state: &SessionState) -> Arc<TaskContext> {
     let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
     let id = state.session_id().to_string();
     Arc::new(TaskContext::new(
