@@ -279,6 +279,13 @@ def test_a_pooler_may_be_between(cluster, mode):
                     pass
             assert time.monotonic() - begin < 10
             assert client.sql("SELECT 1").fetchone() == (1,)
+        if mode == "transaction":
+            with clients[0].transaction(), clients[1].transaction():
+                for client in clients[:2]:
+                    assert client.sql("SELECT 1").fetchone() == (1,)
+                # It has a connection to the server in which nothing has loaded the extension.
+                assert clients[2].sql(query).arrow().num_rows == 9000
+            assert [client.sql("SELECT 1").fetchone() for client in clients] == [(1,)] * count
 
 
 @pytest.mark.parametrize("transfer", ["columns", "copy", "rows"])

@@ -55,6 +55,8 @@ pub struct Link {
     pub catalog: Catalog,
     /// Says whether the server sends results in columns, as far as it has been asked.
     pub speaks_columns: Option<bool>,
+    /// Says whether the extension that sends them was loaded by an earlier statement.
+    pub has_loaded: bool,
     /// Says whether it also finds the digits of numerics in queries, where it does.
     pub finds_digits: bool,
     /// The last statement that the server took with the types which its parameters were declared with, and
@@ -103,6 +105,7 @@ impl Link {
             failure: None,
             catalog: Catalog::default(),
             speaks_columns: None,
+            has_loaded: false,
             finds_digits: false,
             typed: None,
             sent_before: 0,

@@ -26,6 +26,9 @@ const COPY_AFTER: &str = "\n) TO STDOUT (FORMAT binary)";
 /// no such function or operator, or several, or a type does not go with another.
 const TYPE_ERRORS: [&str; 4] = ["42883", "42725", "42804", "42846"];
 
+/// The error at a format of COPY that no extension of the session has made known.
+const UNKNOWN_FORMAT: &str = "22023";
+
 /// Such an error leaves a transaction as it was at a savepoint.
 const SAVE: &str = "SAVEPOINT hypostyle_types";
 const RELEASE: &str = "RELEASE SAVEPOINT hypostyle_types";
@@ -266,7 +269,8 @@ fn is_not_spoken(link: &Link, error: &Error) -> bool {
             || error.message().contains("COPY format \"hypostyle\""))
 }
 
-/// Begins a query whose rows come in the frames of the extension.
+/// Begins a query whose rows come in the frames of the extension, which one statement has to load before.
+/// Beyond a pooler, another server may answer the next one. Outside a transaction nothing has happened then.
 fn run_columns(
     link: &mut Link,
     statement: Statement<'_>,
@@ -276,17 +280,36 @@ fn run_columns(
     choices: Choices,
 ) -> Result<Begun> {
     let (text, before) = columns::copy_text(statement, choices.numeric, choices.codec, &link.stream.origin());
-    let mut writer = Writer::default();
-    let before = if types.is_empty() {
-        writer.query(&format!("{};{text}", columns::LOAD));
-        before + columns::LOAD.len() + 1
-    } else {
-        writer.parse(columns::LOAD, &[]).bind(&[], &[], &[]).execute();
+    let message = |before_copy: Option<&str>| {
+        let mut writer = Writer::default();
+        if types.is_empty() {
+            let load = before_copy.map(|load| format!("{load};")).unwrap_or_default();
+            writer.query(&format!("{load}{text}"));
+            return (writer, before + load.len());
+        }
+        if let Some(load) = before_copy {
+            writer.parse(load, &[]).bind(&[], &[], &[]).execute();
+        }
         writer.parse(&text, types).bind(&bound.formats, &bound.values, &[]).execute().sync();
-        before
+        (writer, before)
     };
+    if link.has_loaded && link.transaction == Transaction::None {
+        match begin_columns(link, message(None), described) {
+            Err(error) if error.sqlstate() == UNKNOWN_FORMAT && link.transaction == Transaction::None => {
+                link.failure = None;
+            }
+            begun => return begun,
+        }
+    }
+    let begun = begin_columns(link, message(Some(columns::LOAD)), described)?;
+    link.has_loaded = true;
+    Ok(begun)
+}
+
+/// Sends what begins a query in columns, with the number of characters before it, and takes the first frame.
+fn begin_columns(link: &mut Link, (message, before): (Writer, usize), described: &Schema) -> Result<Begun> {
     link.sent_before = before;
-    link.send(&writer)?;
+    link.send(&message)?;
     let first = await_first_frame(link).map_err(|error| moved(error, 0, before))?;
     let columns = Columns::new(link.stream.body(first), described);
     let columns = link.keep_protocol(columns)?;
