@@ -13,9 +13,9 @@ USERS = ["postgres", "reader"]
 
 
 class Pooler:
-    """A pooler that has one connection to the server for each user and database, until it is stopped."""
+    """A pooler that has so many connections to the server for each user and database, until it is stopped."""
 
-    def __init__(self, cluster, mode):
+    def __init__(self, cluster, mode, size=1):
         self.cluster = cluster
         self.folder = cluster.folder / f"pooler-{mode}"
         self.port = free_port()
@@ -28,7 +28,7 @@ class Pooler:
             "auth_type": "trust",
             "auth_file": self.folder / "users",
             "pool_mode": mode,
-            "default_pool_size": 1,
+            "default_pool_size": size,
             "logfile": self.folder / "log",
         }
         listed = "".join(f"{name} = {value}\n" for name, value in settings.items())

@@ -279,13 +279,20 @@ def test_a_pooler_may_be_between(cluster, mode):
                     pass
             assert time.monotonic() - begin < 10
             assert client.sql("SELECT 1").fetchone() == (1,)
-        if mode == "transaction":
-            with clients[0].transaction(), clients[1].transaction():
-                for client in clients[:2]:
-                    assert client.sql("SELECT 1").fetchone() == (1,)
-                # It has a connection to the server in which nothing has loaded the extension.
-                assert clients[2].sql(query).arrow().num_rows == 9000
-            assert [client.sql("SELECT 1").fetchone() for client in clients] == [(1,)] * count
+
+
+@pytest.mark.skipif(pooler.PROGRAM is None, reason="no pgbouncer: install the package pgbouncer")
+def test_another_server_behind_a_pooler_loads_the_extension(cluster):
+    pool = pooler.Pooler(cluster, "transaction", size=2)
+    place = address(cluster, port=pool.port, transfer="columns")
+    with contextlib.closing(pool), hypostyle.connect(place) as one, hypostyle.connect(place) as other:
+        for _ in range(2):
+            assert one.sql("SELECT 1").fetchone() == (1,)
+            with other.transaction():
+                # Until it ends, it has the server that has answered so far.
+                assert other.sql("SELECT 2").fetchone() == (2,)
+                assert one.sql("SELECT 3, ?::int", [4]).fetchone() == (3, 4)
+                assert one.sql("SELECT n FROM generate_series(1, 5) n").fetchall()[-1] == (5,)
 
 
 @pytest.mark.parametrize("transfer", ["columns", "copy", "rows"])
