@@ -2,7 +2,7 @@
 //! logical plans that say so, and the operator that they become.
 
 use crate::common_subplan::{self, SameTable};
-use crate::estimates;
+use crate::explained;
 use crate::unnest::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -236,7 +236,7 @@ impl QueryPlanner for Planner {
         let mut planners = self.others.clone();
         planners.push(Arc::new(SharedParts));
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        estimates::create_physical_plan(&planner, &plan, session).await
+        explained::create_physical_plan(&planner, &plan, session).await
     }
 }
 

@@ -13,6 +13,7 @@ pub mod dependencies;
 pub mod eager_aggregates;
 mod empty_unions;
 mod estimates;
+mod explained;
 pub mod filters;
 pub mod join_keys;
 pub mod join_order;
