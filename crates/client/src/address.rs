@@ -194,9 +194,24 @@ fn without_secrets(text: &str) -> String {
         Some((_, host)) => format!("…@{host}"),
         // The question mark, or the #, may be in a password.
         None if options.is_some_and(|options| options.contains('@')) => "…".into(),
-        None => place.to_string(),
+        None => without_word_for_port(place),
     };
     if options.is_some() { shown + "?…" } else { shown }
+}
+
+/// Returns an address without what is in the place of a port and is none: a password may be there, if the host
+/// behind it is missing.
+fn without_word_for_port(place: &str) -> String {
+    let host = place.split_once("://").map_or(place, |(_, rest)| rest);
+    match host.split_once(':') {
+        Some((_, port))
+            if !host.starts_with('[')
+                && !port.trim_end_matches('/').bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            format!("{}…", &place[..place.len() - port.len()])
+        }
+        _ => place.to_string(),
+    }
 }
 
 /// Says whether parts of an address that are taken for a path or an option may be those of a password: a
@@ -313,6 +328,8 @@ mod tests {
             "hypostyle://ada:1#secret@h/",
             "hypostyle+unix://ada:secret%@/run/a.sock",
             "hypostyle+unix://ada:1/secret%@/run/a.sock",
+            "hypostyle://ada:secret",
+            "hypostyle://ada:secret/",
             "hypostyle://ada:1?secret@h/",
             "hypostyle://ada:1/secret?x@h/",
             "hypostyle://h/?password=a&secret",
