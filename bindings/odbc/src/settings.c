@@ -63,7 +63,8 @@ static const char *read_value(const char *at, builder *value) {
   return NULL;
 }
 
-/* Warns of a word of a connection string. Behind a password it may be a part of it: a semicolon ends a value. */
+/* Warns of a word of a connection string. Behind a password it may be a part of it: a semicolon ends a
+ * value. */
 static SQLRETURN warn_of_word(connection *conn, bool may_be_secret, const char *what, const char *word,
                               size_t length) {
   if (may_be_secret)
@@ -91,7 +92,8 @@ static SQLRETURN set_keyword(connection *conn, settings *out, const char *name, 
   return warn_of_word(conn, may_be_secret, "a connection string has no keyword", name, length);
 }
 
-/* Tells whether a password may go on behind a value: that is one, an address, or of a keyword that is not known. */
+/* Tells whether a password may go on behind a value: that is one, an address, or of a keyword that is not
+ * known. */
 static bool may_have_secret(const char *name, size_t length, const builder *value) {
   if (is_keyword(name, length, "PWD")) return true;
   if (value->data != NULL && strstr(value->data, "://") != NULL) return true;

@@ -199,8 +199,8 @@ fn without_secrets(text: &str) -> String {
     if options.is_some() { shown + "?…" } else { shown }
 }
 
-/// Returns an address without what is in the place of a port and is none: a password may be there, if the host
-/// behind it is missing.
+/// Returns an address without what is in the place of a port and is none: a password may be there, if the
+/// host behind it is missing.
 fn without_word_for_port(place: &str) -> String {
     let host = place.split_once("://").map_or(place, |(_, rest)| rest);
     match host.split_once(':') {

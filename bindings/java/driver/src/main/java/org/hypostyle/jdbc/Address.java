@@ -83,8 +83,8 @@ record Address(String target, String shared, Map<String, String> options) {
     }
 
     /**
-     * Reads the properties of a URL. A name may be of a password, which ends at a question mark or an ampersand if they
-     * are not encoded: it is shown only if the URL has no password before it.
+     * Reads the properties of a URL. A name may be of a password, which ends at a question mark or an ampersand
+     * if they are not encoded: it is shown only if the URL has no password before it.
      */
     private static void read(String query, boolean isServer, boolean mayBeSecret, Map<String, String> options,
             Map<String, String> ofServer) throws SQLException {
