@@ -65,9 +65,12 @@ func ParseDSN(dsn string) (Config, error) {
 		return Config{Target: dsn}, nil
 	}
 	config := Config{Target: target}
+	// A question mark may be in a password, and begin no options. The error of the parser quotes them.
+	mayBeSecret := strings.Contains(dsn, "@")
 	values, err := url.ParseQuery(options)
 	if err != nil {
-		return Config{}, refused(StatusInvalidInput, "HY024", "the options of the data source cannot be read: %v", err)
+		return Config{}, refused(StatusInvalidInput, "HY024",
+			"the options of the data source cannot be read: a %% in one is written as %%25")
 	}
 	for name, all := range values {
 		value := all[len(all)-1]
@@ -88,9 +91,15 @@ func ParseDSN(dsn string) (Config, error) {
 		case "verify":
 			config.Verify = value
 		default:
+			if mayBeSecret {
+				return Config{}, refused(StatusInvalidInput, "HY024", "a data source has no such option")
+			}
 			return Config{}, refused(StatusInvalidInput, "HY024", "a data source has no option %q", name)
 		}
 		if err != nil {
+			if mayBeSecret {
+				value = "…"
+			}
 			return Config{}, refused(StatusInvalidInput, "HY024", "the option %s cannot be %q", name, value)
 		}
 	}

@@ -66,6 +66,25 @@ func TestDataSources(t *testing.T) {
 		fails(t, err, StatusInvalidInput, "HY024")
 	}
 
+	// No part of a password is shown, whatever it is taken for.
+	for _, wrong := range []string{"ada:*@h", "hypostyle:ada:*@h/", "x?threads=*", "x?*=1", "x?a@b=s3cr", "hypostyle://ada:*@h/",
+		"hypostyle://ada:1?*@h/", "hypostyle://ada:s3cr", "hypostyle://h/?password=a&s3cr", "hypostyle+unix://ada:*@/run/s",
+		"postgresql://ada:*@h/db", "postgresql://ada:s3cr?x=1@h/db", "mysql://ada:*@h/db"} {
+		db, err := sql.Open("hypostyle", strings.ReplaceAll(wrong, "*", "s3cr:t%@/#?x"))
+		if err == nil {
+			err = db.Ping()
+			must(t, db.Close())
+		}
+		if err == nil {
+			t.Fatal(wrong)
+		}
+		for _, part := range []string{"s3cr", "t%", "#?"} {
+			if strings.Contains(err.Error(), part) {
+				t.Fatalf("%s: %v", wrong, err)
+			}
+		}
+	}
+
 	// Nothing is made before the first connection.
 	path := filepath.Join(t.TempDir(), "new.hypo")
 	db := open(t, path)

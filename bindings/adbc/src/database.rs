@@ -71,7 +71,7 @@ impl Database {
         let target = if uri.contains("://") {
             if let Some((key, _)) = given.iter().find(|(key, _)| key.starts_with("hypostyle.")) {
                 return Err(invalid_argument(format!(
-                    "\"{key}\" is of a database in this process; that of \"{uri}\" is opened by its server"
+                    "\"{key}\" is of a database in this process; that of an address is opened by its server"
                 )));
             }
             let address = ServerAddress::parse_as(&uri, user.as_deref(), password.as_deref());

@@ -161,3 +161,28 @@ import os; os._exit(0)
 """
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert ended.stdout.strip() == "(1,)"
+
+
+MALFORMED = [
+    "hypostyle://ada:*@h/",
+    "hypostyle://*@h/",
+    "hypostyle://ada:1?*@h/",
+    "hypostyle://ada:1/*@h/",
+    "hypostyle://h/*",
+    "hypostyle://h/?password=*&streams=99",
+    "hypostyle://h/?password=a&s3cr",
+    "hypostyle:ada:*@h/",
+    "hypostyle+unix://ada:*@/run/socket",
+    "postgresql://ada:*@h/db",
+    "postgresql://h/db?password=*",
+    "postgresql://ada:s3cr?x=1@h/db",
+    "mysql://ada:*@h/db",
+]
+
+
+@pytest.mark.parametrize("uri", MALFORMED)
+@pytest.mark.parametrize("options", [{}, {"hypostyle.threads": "1"}], ids=["alone", "with threads"])
+def test_errors_show_no_password(uri, options):
+    with pytest.raises(Error) as error:
+        AdbcDatabase(driver=DRIVER, uri=uri.replace("*", "s3cr:t%@/#?x"), **options)
+    assert not [part for part in ("s3cr", "t%", "#?") if part in str(error.value)]

@@ -63,10 +63,24 @@ static const char *read_value(const char *at, builder *value) {
   return NULL;
 }
 
+/* Warns of a word of a connection string. Behind a password it may be a part of it: a semicolon ends a
+ * value. */
+static SQLRETURN warn_of_word(connection *conn, bool may_be_secret, const char *what, const char *word,
+                              size_t length) {
+  if (may_be_secret)
+    return warn(conn, "01S00", "%s a word behind a password; one with a semicolon stands in { and }", what);
+  return warn(conn, "01S00", "%s %.*s", what, (int)length, word);
+}
+
+static bool is_keyword(const char *name, size_t length, const char *keyword) {
+  return strlen(keyword) == length && strncasecmp(keyword, name, length) == 0;
+}
+
 /* The first value of a keyword that stands there twice holds. */
-static SQLRETURN set_keyword(connection *conn, settings *out, const char *name, size_t length, char *value) {
+static SQLRETURN set_keyword(connection *conn, settings *out, const char *name, size_t length, char *value,
+                             bool may_be_secret) {
   for (size_t i = 0; i < KEYWORDS; i++) {
-    if (strlen(keywords[i].name) != length || strncasecmp(keywords[i].name, name, length) != 0) continue;
+    if (!is_keyword(name, length, keywords[i].name)) continue;
     char **place = place_of(out, i);
     if (*place == NULL)
       *place = value;
@@ -75,11 +89,22 @@ static SQLRETURN set_keyword(connection *conn, settings *out, const char *name, 
     return SQL_SUCCESS;
   }
   free(value);
-  return warn(conn, "01S00", "a connection string has no keyword %.*s", (int)length, name);
+  return warn_of_word(conn, may_be_secret, "a connection string has no keyword", name, length);
+}
+
+/* Tells whether a password may go on behind a value: that is one, an address, or of a keyword that is not
+ * known. */
+static bool may_have_secret(const char *name, size_t length, const builder *value) {
+  if (is_keyword(name, length, "PWD")) return true;
+  if (value->data != NULL && strstr(value->data, "://") != NULL) return true;
+  for (size_t i = 0; i < KEYWORDS; i++)
+    if (is_keyword(name, length, keywords[i].name)) return false;
+  return true;
 }
 
 SQLRETURN read_settings(connection *conn, const char *text, settings *out) {
   SQLRETURN returned = SQL_SUCCESS;
+  bool may_be_secret = false;
   const char *at = skip_spaces(text);
   while (*at != '\0') {
     size_t length = strcspn(at, "=;");
@@ -87,19 +112,22 @@ SQLRETURN read_settings(connection *conn, const char *text, settings *out) {
     at += length;
     while (length > 0 && (name[length - 1] == ' ' || name[length - 1] == '\t')) length--;
     if (*at == ';') {
-      if (length > 0) returned = warn(conn, "01S00", "there is no = behind %.*s", (int)length, name);
+      if (length > 0) returned = warn_of_word(conn, may_be_secret, "there is no = behind", name, length);
     } else if (*at == '=') {
       builder value = {0};
       at = read_value(at + 1, &value);
       if (value.failed || at == NULL) {
         free(value.data);
-        return value.failed ? fail_memory(conn)
-                            : fail(conn, "HY000", "the value of %.*s begins with { and does not end with }",
-                                   (int)length, name);
+        if (value.failed) return fail_memory(conn);
+        if (may_be_secret) return fail(conn, "HY000", "a value begins with { and does not end with }");
+        return fail(conn, "HY000", "the value of %.*s begins with { and does not end with }", (int)length, name);
       }
-      if (set_keyword(conn, out, name, length, value.data) != SQL_SUCCESS) returned = SQL_SUCCESS_WITH_INFO;
+      bool has_secret = may_have_secret(name, length, &value);
+      if (set_keyword(conn, out, name, length, value.data, may_be_secret) != SQL_SUCCESS)
+        returned = SQL_SUCCESS_WITH_INFO;
+      may_be_secret = may_be_secret || has_secret;
     } else if (length > 0) {
-      return warn(conn, "01S00", "there is no = behind %.*s", (int)length, name);
+      return warn_of_word(conn, may_be_secret, "there is no = behind", name, length);
     }
     at = skip_spaces(at + (*at == ';'));
   }

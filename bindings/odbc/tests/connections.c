@@ -59,6 +59,45 @@ static void strings(void) {
   OK_ON(SQL_HANDLE_DBC, other, SQLFreeHandle(SQL_HANDLE_DBC, other));
 }
 
+/* Whether a diagnostic of a connection has a text. */
+static bool says(SQLHDBC h, const char *part) {
+  SQLWCHAR state[6], text[2048];
+  SQLINTEGER native;
+  SQLSMALLINT length, record = 1;
+  while (SQL_SUCCEEDED(SQLGetDiagRecW(SQL_HANDLE_DBC, h, record++, state, &native, text, 2048, &length)))
+    if (strstr(narrow(text), part) != NULL) return true;
+  return false;
+}
+
+/* No part of a password is shown, wherever it is, and whether a semicolon or a brace ends it. */
+static void passwords(void) {
+  SQLHDBC other;
+  SQLAllocHandle(SQL_HANDLE_DBC, env, &other);
+  const char *const wrong[] = {
+      "Driver=Hypostyle;Database=:memory:;PWD=s3cr:t%@/#?x",
+      "Driver=Hypostyle;Database=:memory:;PWD=a;s3cr:t%@/#?x",
+      "Driver=Hypostyle;Database=:memory:;PWD=a;s3cr:t%@/#?x=b",
+      "Driver=Hypostyle;Database=:memory:;PWD=a;s3cr:t%@/#?x={b",
+      "Driver=Hypostyle;Database=:memory:;PWD={s3cr:t%@/#?x",
+      "Driver=Hypostyle;Database=:memory:;PWD={a}s3cr:t%@/#?x;UID=b",
+      "Driver=Hypostyle;Database=hypostyle:ada:s3cr:t%@/#?x@h;Password=a;s3cr;s3cr=b",
+      "Driver=Hypostyle;Database=hypostyle://ada:s3cr:t%@/#?x@h/",
+      "Driver=Hypostyle;Database=hypostyle://ada:a;s3cr:t%@/#?x@h/",
+      "Driver=Hypostyle;Database=hypostyle://ada:s3cr;t%@/#?x@h/",
+      "Driver=Hypostyle;Database=hypostyle://h/?password=s3cr:t%@/#?x",
+      "Driver=Hypostyle;Database=postgresql://ada:s3cr:t%@/#?x@h/x",
+      "Driver=Hypostyle;Database=mysql://ada:s3cr:t%@/#?x@h/x",
+  };
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    SQLRETURN returned =
+        SQLDriverConnectW(other, NULL, w(wrong[i]), SQL_NTS, NULL, 0, NULL, SQL_DRIVER_NOPROMPT);
+    if (returned == SQL_ERROR && !says(other, "s3cr") && !says(other, "t%") && !says(other, "#?")) continue;
+    say_call(__FILE__, __LINE__, wrong[i], returned, SQL_HANDLE_DBC, other);
+    failures++;
+  }
+  OK_ON(SQL_HANDLE_DBC, other, SQLFreeHandle(SQL_HANDLE_DBC, other));
+}
+
 static void attributes(void) {
   SQLUINTEGER number = 99;
   OK_DBC(SQLGetConnectAttrW(dbc, SQL_ATTR_AUTOCOMMIT, &number, 0, NULL));
@@ -360,6 +399,7 @@ static void escapes(void) {
 int main(int argc, char **argv) {
   begin(argc, argv);
   strings();
+  passwords();
   attributes();
   silent_server();
   transactions();

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import fractions
+import signal
 from decimal import Decimal
 
 import hypostyle
@@ -264,6 +265,68 @@ def test_objects_that_no_value_is_are_refused(value):
         with pytest.raises(hypostyle.DataError, match="row 1"):
             con.sql("select * from data").fetchall()
         assert con.sql("select 1").fetchall() == [(1,)]
+
+
+MANY_KEYS = {
+    "a dict": {f"k{number}": number for number in range(20_000)},
+    "dicts of different keys": [{f"k{number}": number} for number in range(20_000)],
+    "dicts within a dict": {
+        f"d{outer}": {f"k{number}": number for number in range(100)} for outer in range(100)
+    },
+}
+
+
+@pytest.mark.parametrize("value", MANY_KEYS)
+def test_dicts_of_very_many_keys_are_refused(value):
+    data = {"c": [None, MANY_KEYS[value]]}  # noqa: F841 - read by its name
+    with hypostyle.connect() as con:
+        with pytest.raises(hypostyle.DataError, match=r'parameter "\$1.*4096 different keys'):
+            con.execute("select $1", [MANY_KEYS[value]])
+        with pytest.raises(hypostyle.DataError, match="4096 different keys"):
+            con.sql("select * from data").fetchall()
+
+
+def test_dicts_of_many_keys_are_structs(con):
+    value = {f"k{number}": number for number in range(500)}
+    assert con.execute("select $1", [value]).fetchall() == [(value,)]
+    short = [{f"k{number}": number} for number in range(100)]
+    read = con.execute("select $1", [short]).fetchone()[0]
+    assert [row[f"k{number}"] for number, row in enumerate(read)] == list(range(100))
+    assert read[1]["k0"] is None and read[0]["k99"] is None
+
+
+def test_rows_that_would_be_of_nulls_are_refused():
+    sparse = [{f"k{number % 4_000}": number} for number in range(10_000)]
+    data = {"c": sparse}  # noqa: F841 - read by its name
+    with hypostyle.connect() as con:
+        with pytest.raises(hypostyle.DataError, match="only 10000 values"):
+            con.sql("select * from data").fetchall()
+        with pytest.raises(hypostyle.DataError, match="only 10000 values"):
+            con.append("t", sparse, create=True)
+        with pytest.raises(hypostyle.DataError, match="20000 different keys"):
+            con.append("t", MANY_KEYS["dicts of different keys"], create=True)
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer of the system")
+def test_values_of_more_parts_than_there_is_time_are_interrupted():
+    value = {"a": 1}
+    for _ in range(200):
+        value = {"a": value, "b": value}
+
+    class Enough(BaseException):
+        pass
+
+    def stop(*_):
+        raise Enough
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with hypostyle.connect() as con, pytest.raises(Enough):
+            con.execute("select $1", [value])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_lists_may_have_many_levels():

@@ -69,10 +69,11 @@ target_of <- function(path) {
   paste0(path, if (grepl("?", path, fixed = TRUE)) "&" else "?", "numeric=double")
 }
 
-# Returns an address without its password, for showing it.
+# Returns an address without its password, for showing it. A password ends at the last @ before the options,
+# and may have others and slashes in it.
 without_password <- function(dbname) {
-  dbname <- sub("^([a-z+]+://[^:@/]*):[^@/]*@", "\\1@", dbname)
-  if (grepl("://", dbname, fixed = TRUE)) gsub("([?&]password=)[^&]*", "\\1...", dbname) else dbname
+  dbname <- sub("^([A-Za-z+]+://[^:@/?]*):[^?]*@", "\\1@", dbname)
+  if (grepl("://", dbname, fixed = TRUE)) gsub("([?&](ssl)?password=)[^&]*", "\\1...", dbname) else dbname
 }
 
 connection_of <- function(database, dbname, shape) {

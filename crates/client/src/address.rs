@@ -71,8 +71,19 @@ impl Address {
     }
 
     /// # Errors
-    /// `InvalidInput` with the part of the address that is wrong.
+    /// `InvalidInput` with the part of the address that is wrong, unless that may be of a password.
     pub fn parse(text: &str) -> Result<Self> {
+        Self::read(text).map_err(|error| match may_hide_a_password(text) {
+            true => wrong(
+                "the address cannot be read, and is not shown beside what may be a password: a ?, & or @ in one is \
+                 written as %3F, %26 or %40"
+                    .into(),
+            ),
+            false => error,
+        })
+    }
+
+    fn read(text: &str) -> Result<Self> {
         let shown = without_secrets(text);
         // A user before an empty host is no valid URL, but it is how one writes a user for a Unix
         // socket.
@@ -177,18 +188,42 @@ fn wrong(why: String) -> Error {
 
 /// Returns a text of an address without what may be a password: what is before the host, and options.
 fn without_secrets(text: &str) -> String {
-    let (place, options) = text.split_once('?').map_or((text, None), |(place, rest)| (place, Some(rest)));
+    let split = text.split_once(['?', '#']);
+    let (place, options) = split.map_or((text, None), |(place, rest)| (place, Some(rest)));
     let shown = match place.rsplit_once('@') {
         Some((_, host)) => format!("…@{host}"),
-        // The question mark may be in a password.
+        // The question mark, or the #, may be in a password.
         None if options.is_some_and(|options| options.contains('@')) => "…".into(),
-        None => place.to_string(),
+        None => without_word_for_port(place),
     };
     if options.is_some() { shown + "?…" } else { shown }
 }
 
+/// Returns an address without what is in the place of a port and is none: a password may be there, if the
+/// host behind it is missing.
+fn without_word_for_port(place: &str) -> String {
+    let host = place.split_once("://").map_or(place, |(_, rest)| rest);
+    match host.split_once(':') {
+        Some((_, port))
+            if !host.starts_with('[')
+                && !port.trim_end_matches('/').bytes().all(|byte| byte.is_ascii_digit()) =>
+        {
+            format!("{}…", &place[..place.len() - port.len()])
+        }
+        _ => place.to_string(),
+    }
+}
+
+/// Says whether parts of an address that are taken for a path or an option may be those of a password: a
+/// question mark before the host begins the options, and an ampersand ends an option.
+fn may_hide_a_password(text: &str) -> bool {
+    let options = text.split_once('?').map_or("", |(_, options)| options);
+    options.contains('@') || options.split('&').any(|option| option.starts_with("password="))
+}
+
 fn decoded(text: &str) -> Result<String> {
-    percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
+    percent_decode(text)
+        .ok_or_else(|| wrong(format!("\"{}\" is not percent-encoded UTF-8", without_secrets(text))))
 }
 
 fn number(name: &str, value: &str, range: RangeInclusive<u32>) -> std::result::Result<u32, String> {
@@ -292,9 +327,42 @@ mod tests {
             "hypostyle://ada:1/secret@h/",
             "hypostyle://ada:1#secret@h/",
             "hypostyle+unix://ada:secret%@/run/a.sock",
+            "hypostyle+unix://ada:1/secret%@/run/a.sock",
+            "hypostyle://ada:secret",
+            "hypostyle://ada:secret/",
+            "hypostyle://ada:1?secret@h/",
+            "hypostyle://ada:1/secret?x@h/",
+            "hypostyle://h/?password=a&secret",
+            "hypostyle://h/?password=a&tls=secret",
         ] {
             let error = Address::parse(text).unwrap_err();
             assert!(!error.message().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_shown_nowhere_in_a_malformed_address() {
+        const PASSWORD: &str = "s3cr:t%@/#?x";
+        for text in [
+            "hypostyle://ada:*@h/",
+            "hypostyle://*@h/",
+            "hypostyle://ada:*",
+            "hypostyle://*:1/",
+            "hypostyle://ada:1*@h/",
+            "hypostyle://ada:1/*@h/",
+            "hypostyle://ada:1?*@h/",
+            "hypostyle://h/*",
+            "hypostyle://h:*/",
+            "hypostyle://h/?password=*&tls=off",
+            "hypostyle://h/?*=on",
+            "hypostyle://h/?tls=*",
+            "hypostyle+unix://ada:*@/run/a.sock",
+            "hypostyle+unix://ada:1/*@/run/a.sock",
+            "other://ada:*@h/",
+        ] {
+            let error = Address::parse(&text.replace('*', PASSWORD)).unwrap_err();
+            let has_part = ["s3cr", "t%", "#?", "?x"].into_iter().find(|part| error.message().contains(part));
+            assert_eq!(has_part, None, "{text}: {error}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The arguments that a function takes, as it is written down in a table.
 
+use crate::nested_type::element;
 use arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
 use hypostyle_error::external;
@@ -16,6 +17,37 @@ pub(crate) trait ArgumentKind: Copy + 'static {
 
     /// Returns what an argument of the kind is called.
     fn described(self) -> &'static str;
+}
+
+/// The kinds that functions of all tables have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Common {
+    Any,
+    Text,
+    Integer,
+    Boolean,
+    List,
+}
+
+impl Common {
+    /// Returns the type that a value of a type becomes, `text` or its own for a text; `None` where it is of
+    /// another kind. NULL is of each.
+    pub fn coerced(self, of: &DataType, text: Option<DataType>) -> Option<DataType> {
+        let is_of_kind = of.is_null()
+            || match self {
+                Self::Any => true,
+                Self::Text => of.is_string(),
+                Self::Integer => of.is_integer(),
+                Self::Boolean => *of == DataType::Boolean,
+                Self::List => element(of).is_some(),
+            };
+        is_of_kind.then(|| match self {
+            Self::Any | Self::List => of.clone(),
+            Self::Text => text.unwrap_or_else(|| of.clone()),
+            Self::Integer => DataType::Int64,
+            Self::Boolean => DataType::Boolean,
+        })
+    }
 }
 
 /// The kinds of a function's arguments.
@@ -66,4 +98,32 @@ impl<K: ArgumentKind> Arguments<K> {
 /// Returns an error of who called a function.
 pub(crate) fn refused(message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate("22023"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_keep_their_types_or_become_those_of_one() {
+        use DataType::{Boolean, Int8, Int64, LargeUtf8, Null, Utf8};
+        let list = DataType::new_list(Int8, true);
+        for (kind, of, text, found) in [
+            (Common::Any, &Int8, None, Some(Int8)),
+            (Common::Text, &LargeUtf8, None, Some(LargeUtf8)),
+            (Common::Text, &LargeUtf8, Some(Utf8), Some(Utf8)),
+            (Common::Text, &Null, None, Some(Null)),
+            (Common::Text, &Null, Some(Utf8), Some(Utf8)),
+            (Common::Text, &Int8, Some(Utf8), None),
+            (Common::Integer, &Int8, None, Some(Int64)),
+            (Common::Integer, &LargeUtf8, None, None),
+            (Common::Boolean, &Null, None, Some(Boolean)),
+            (Common::Boolean, &Int8, None, None),
+            (Common::List, &list, None, Some(list.clone())),
+            (Common::List, &Null, None, Some(Null)),
+            (Common::List, &Utf8, None, None),
+        ] {
+            assert_eq!(kind.coerced(of, text), found, "{kind:?} {of}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Cast, ScalarFunction};
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Union};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Returns the common type of values of which the first are structures, or lists of them, and others
@@ -44,18 +44,38 @@ pub(crate) fn places(given: &Fields, wanted: &Fields) -> Option<Vec<Option<usize
     if is_row(given) || is_row(wanted) {
         return (given.len() == wanted.len()).then(|| (0..given.len()).map(Some).collect());
     }
-    let places: Vec<_> = wanted.iter().map(|field| partner(field.name(), wanted, given)).collect();
+    let partners = Partners::of(wanted, given);
+    let places: Vec<_> = wanted.iter().map(|field| partners.place(field.name())).collect();
     places.iter().any(Option::is_some).then_some(places)
 }
 
-/// Returns the place of the field that one of other fields belongs to: that of its name, or else that
-/// which differs from it in capitals only.
-fn partner(name: &str, own: &Fields, others: &Fields) -> Option<usize> {
-    let is_alike = |field: &FieldRef| {
-        field.name().eq_ignore_ascii_case(name) && own.iter().all(|own| own.name() != field.name())
-    };
-    let same = others.iter().position(|field| field.name() == name);
-    same.or_else(|| others.iter().position(is_alike))
+/// The places of the fields of a structure that those of another one belong to. There may be thousands.
+struct Partners<'a> {
+    by_name: HashMap<&'a str, usize>,
+    /// The fields whose names the other structure does not have, by their names in small letters.
+    in_small: HashMap<String, usize>,
+}
+
+impl<'a> Partners<'a> {
+    /// Finds the partners that fields have among others.
+    fn of(own: &Fields, others: &'a Fields) -> Self {
+        let own: HashSet<&str> = own.iter().map(|field| field.name().as_str()).collect();
+        let (mut by_name, mut in_small) = (HashMap::with_capacity(others.len()), HashMap::new());
+        for (place, field) in others.iter().enumerate() {
+            let name = field.name().as_str();
+            by_name.entry(name).or_insert(place);
+            if !own.contains(name) {
+                in_small.entry(name.to_ascii_lowercase()).or_insert(place);
+            }
+        }
+        Self { by_name, in_small }
+    }
+
+    /// Returns the place of the field that a field belongs to: that of its name, or else that which differs
+    /// from it in capitals only.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).or_else(|| self.in_small.get(&name.to_ascii_lowercase())).copied()
+    }
 }
 
 fn united(one: &DataType, other: &DataType) -> Option<DataType> {
@@ -102,13 +122,15 @@ fn fields(one: &Fields, other: &Fields) -> Option<Vec<FieldRef>> {
     }
     let nullable = |field: &FieldRef| Arc::new(field.as_ref().clone().with_nullable(true));
     let mut found = Vec::with_capacity(one.len());
+    let partners = Partners::of(one, other);
     for field in one {
-        found.push(match partner(field.name(), one, other) {
+        found.push(match partners.place(field.name()) {
             Some(place) => joined(field, &other[place])?,
             None => nullable(field),
         });
     }
-    let more = other.iter().filter(|field| partner(field.name(), other, one).is_none());
+    let partners = Partners::of(other, one);
+    let more = other.iter().filter(|field| partners.place(field.name()).is_none());
     found.extend(more.map(nullable));
     Some(found)
 }
@@ -250,5 +272,18 @@ mod tests {
         let both = structure(&[("s", structure(&[("x", Int32), ("y", Int32)]))]);
         assert_eq!(common(&[nested("x"), Null, nested("y")]), Some(both));
         assert_eq!(common(&[nested("x"), nested("x")]), None);
+    }
+
+    #[test]
+    fn structures_of_very_many_fields_find_their_partners() {
+        let fields = |names: &dyn Fn(usize) -> String| -> Fields {
+            (0..50_000).map(|place| Field::new(names(place), DataType::Int32, true)).collect()
+        };
+        let given = fields(&|place| format!("k{place}"));
+        let backwards = fields(&|place| format!("K{}", 49_999 - place));
+        let found = places(&given, &backwards).unwrap();
+        assert!(found.iter().enumerate().all(|(place, found)| *found == Some(49_999 - place)));
+        let others = fields(&|place| format!("k{}", place + 25_000));
+        assert_eq!(super::fields(&given, &others).unwrap().len(), 75_000);
     }
 }

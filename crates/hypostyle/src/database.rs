@@ -78,9 +78,11 @@ impl Database {
     /// too long.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        if let Some(text) = path.as_ref().to_str().filter(|text| text.contains("://")) {
+        if let Some(scheme) = path.as_ref().to_str().and_then(scheme_of) {
+            // What follows may have a password in it.
             return Err(Error::invalid_input(format!(
-                "\"{text}\" is no path; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
+                "\"{scheme}:…\" is no path; a server's address is hypostyle://user@host:port/ or \
+                 hypostyle+unix:///path"
             )));
         }
         let path = std::path::absolute(path.as_ref()).map_err(|error| {
@@ -174,5 +176,35 @@ impl Database {
             .read()
             .clone()
             .ok_or_else(|| Error::new(ErrorKind::Closed, "the database is closed; open it again"))
+    }
+}
+
+/// The schemes of servers' addresses.
+const SCHEMES: [&str; 4] = ["hypostyle", "hypostyle+unix", "postgresql", "postgres"];
+
+/// Returns the scheme of what is an address, or is meant to be one, and no path.
+fn scheme_of(text: &str) -> Option<&str> {
+    let (scheme, _) = text.split_once(':')?;
+    (text.contains("://") || SCHEMES.contains(&scheme)).then_some(scheme)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_meant_as_an_address_is_no_path_and_not_shown() {
+        for text in [
+            "hypostyle:ada:s3cr:t%@/#?x@h/",
+            "hypostyle:/ada:s3cr:t%@/#?x@h/",
+            "postgres:ada:s3cr:t%@/#?x@h/db",
+            "mysql://ada:s3cr:t%@/#?x@h/db",
+        ] {
+            let Err(error) = Database::open(text, OpenOptions::default()) else {
+                panic!("{text} is no path");
+            };
+            assert!(error.message().contains("is no path"), "{error}");
+            assert!(!error.message().contains("s3cr") && !error.message().contains("#?x"), "{error}");
+        }
     }
 }

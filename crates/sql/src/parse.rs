@@ -160,10 +160,7 @@ const PASSES: [Pass; 27] = [
         why: "the planner wants one type for a column of VALUES",
         after: &[],
         concerns: |text| text.has(&["VALUES"]) && (text.sql.contains(['{', '\'']) || text.has(&["STRUCT"])),
-        run: |_, _, statement| {
-            structure_values::complete(statement);
-            Ok(())
-        },
+        run: |_, _, statement| structure_values::complete(statement),
     },
     Pass {
         name: "distinct on",

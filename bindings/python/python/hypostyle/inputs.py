@@ -10,6 +10,13 @@ from typing import Any
 from hypostyle import _native, errors, interval
 from hypostyle.optional import require
 
+# The columns of a table.
+_COLUMNS_MAX = 16_384
+# Rows times columns that rows of any keys may have, and those for each value that is given: all others
+# would be NULL.
+_PLACES_MAX = 1 << 25
+_PLACES_PER_VALUE_MAX = 16
+
 
 def to_arrow(data: Any) -> tuple[Any, bool]:
     """Return an object with the Arrow PyCapsule interface, and whether its columns have real names.
@@ -145,6 +152,7 @@ def _from_rows(rows: list[Any]) -> tuple[Any, bool]:
         raise errors.DataError("there are no rows, so no columns to append")
     if all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
+        _check_keys(rows, names)
         columns = [[row.get(name) for row in rows] for name in names]
         return _table_of_objects([str(name) for name in names], columns), True
     width = None
@@ -160,6 +168,22 @@ def _from_rows(rows: list[Any]) -> tuple[Any, bool]:
     named = hasattr(rows[0], "_fields")
     names = list(rows[0]._fields) if named else [f"column{number + 1}" for number in range(width or 0)]
     return _table_of_objects(names, [list(column) for column in zip(*rows, strict=True)]), named
+
+
+def _check_keys(rows: list[Any], names: list[Any]) -> None:
+    """Check, before there are columns, that dicts do not have all too many different keys."""
+    if len(names) > _COLUMNS_MAX:
+        raise errors.DataError(
+            f"the rows have {len(names)} different keys, but a table has at most {_COLUMNS_MAX} columns"
+        )
+    places = len(rows) * len(names)
+    if places > _PLACES_MAX:
+        given = sum(len(row) for row in rows)
+        if places > _PLACES_PER_VALUE_MAX * given:
+            raise errors.DataError(
+                f"{len(rows)} rows with {len(names)} different keys have only {given} values; "
+                "append the dicts as JSON texts of one column"
+            )
 
 
 def _table_of_objects(names: list[str], columns: list[list[Any]]) -> _native.Table:

@@ -11,12 +11,24 @@ use arrow::array::{
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Field, FieldRef, i256};
 use hypostyle::{LogicalType, Parameters, ScalarValue};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const DECIMAL128_DIGITS_MAX: usize = 38;
 const DECIMAL_DIGITS_MAX: usize = 76;
+
+/// The fields that the dicts of a column may have, those of dicts within them included. Each is a column of
+/// its own, and who plans a query looks at all of them many times.
+const FIELDS_MAX: usize = 4_096;
+
+/// The places, rows times keys, that dicts of any keys may have.
+const PLACES_MAX: usize = 1 << 25;
+
+/// The places that they may have for each value that is given: the others are NULL, and take time and
+/// memory all the same.
+const PLACES_PER_VALUE_MAX: usize = 16;
 
 /// The type that all values seen so far fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -46,12 +58,20 @@ pub fn column(name: &str, objects: &Bound<'_, PyAny>, nan_is_null: bool) -> PyRe
     let py = objects.py();
     let mut values = Vec::with_capacity(objects.len().unwrap_or(0));
     for (row, object) in objects.try_iter()?.enumerate() {
-        let value = Value::new(&object?, nan_is_null).map_err(|problem| {
-            error::invalid_input(py, format!("column \"{name}\", row {row}: {}", problem.value(py)))
-        })?;
+        let value = Value::new(&object?, nan_is_null)
+            .map_err(|problem| refused(py, problem, &format!("column \"{name}\", row {row}")))?;
         values.push(value);
     }
-    py.detach(|| build(name, values)).map_err(|problem| error::invalid_input(py, problem))
+    py.detach(|| whole(name, values)).map_err(|problem| error::invalid_input(py, problem))
+}
+
+/// Returns the error for an object that is no value. What a signal handler has raised stays as it is, unless
+/// it is an `Exception`.
+fn refused(py: Python<'_>, problem: PyErr, place: &str) -> PyErr {
+    match problem.is_instance_of::<PyException>(py) {
+        true => error::invalid_input(py, format!("{place}: {}", problem.value(py))),
+        false => problem,
+    }
 }
 
 /// Converts one object to a value of a statement. It keeps the GIL, because letting another thread
@@ -60,10 +80,8 @@ pub fn column(name: &str, objects: &Bound<'_, PyAny>, nan_is_null: bool) -> PyRe
 /// # Errors
 /// `DataError` with the name of the parameter when the object fits no SQL type.
 pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
-    let refuse =
-        |problem: String| error::invalid_input(object.py(), format!("parameter \"{name}\": {problem}"));
-    let value =
-        Value::new(object, false).map_err(|problem| refuse(problem.value(object.py()).to_string()))?;
+    let place = format!("parameter \"{name}\"");
+    let value = Value::new(object, false).map_err(|problem| refused(object.py(), problem, &place))?;
     Ok(match value {
         Value::Null => ScalarValue::Null,
         Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
@@ -73,10 +91,11 @@ pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         Value::Uuid(bytes) => Parameters::uuid(bytes),
         Value::Integer(value) if let Ok(value) = i64::try_from(value) => ScalarValue::Int64(Some(value)),
         value => {
-            let (array, _) = build(name, vec![value]).map_err(|problem| {
+            let (array, _) = whole(name, vec![value]).map_err(|problem| {
                 error::invalid_input(object.py(), problem.replacen("column", "parameter", 1))
             })?;
-            ScalarValue::try_from_array(&array, 0).map_err(|problem| refuse(problem.to_string()))?
+            ScalarValue::try_from_array(&array, 0)
+                .map_err(|problem| error::invalid_input(object.py(), format!("{place}: {problem}")))?
         }
     })
 }
@@ -158,7 +177,14 @@ macro_rules! pick {
     };
 }
 
-fn build(name: &str, values: Vec<Value>) -> Result<(ArrayRef, Field), String> {
+/// Builds a whole column.
+fn whole(name: &str, values: Vec<Value>) -> Result<(ArrayRef, Field), String> {
+    let mut fields_left = FIELDS_MAX;
+    build(name, values, &mut fields_left)
+}
+
+/// Builds the column of some values, whose dicts may have so many fields more.
+fn build(name: &str, values: Vec<Value>, fields_left: &mut usize) -> Result<(ArrayRef, Field), String> {
     let joined = infer(name, &values)?;
     let array: ArrayRef = match joined {
         Type::Null => Arc::new(NullArray::new(values.len())),
@@ -185,8 +211,8 @@ fn build(name: &str, values: Vec<Value>) -> Result<(ArrayRef, Field), String> {
                 .map_err(|error| format!("column \"{name}\": {error}"))?;
             return Ok((Arc::new(uuids), LogicalType::Uuid.arrow_field(name, true)));
         }
-        Type::List => lists(name, values)?,
-        Type::Struct => structs(name, values)?,
+        Type::List => lists(name, values, fields_left)?,
+        Type::Struct => structs(name, values, fields_left)?,
     };
     let field = Field::new(name, array.data_type().clone(), true);
     Ok((array, field))
@@ -245,44 +271,73 @@ fn timestamps(name: &str, values: Vec<Value>, zoned: bool, finest: bool) -> Resu
     Ok(Arc::new(TimestampNanosecondArray::from(ticks).with_timezone_opt(zone)))
 }
 
-fn lists(name: &str, values: Vec<Value>) -> Result<ArrayRef, String> {
+fn lists(name: &str, values: Vec<Value>, fields_left: &mut usize) -> Result<ArrayRef, String> {
     let nulls = NullBuffer::from_iter(values.iter().map(|value| !matches!(value, Value::Null)));
     let lengths = values.iter().map(|value| if let Value::List(items) = value { items.len() } else { 0 });
     let offsets = OffsetBuffer::from_lengths(lengths);
     let items =
         values.into_iter().flat_map(|value| if let Value::List(items) = value { items } else { vec![] });
-    let (items, field) = build(name, items.collect())?;
+    let (items, field) = build(name, items.collect(), fields_left)?;
     let list = LargeListArray::try_new(Arc::new(field.with_name("item")), offsets, items, Some(nulls));
     Ok(Arc::new(list.map_err(|error| format!("column \"{name}\": {error}"))?))
 }
 
 /// Builds structs with their members in the order in which they are first seen, and NULL where a
 /// row lacks one.
-fn structs(name: &str, values: Vec<Value>) -> Result<ArrayRef, String> {
+fn structs(name: &str, values: Vec<Value>, fields_left: &mut usize) -> Result<ArrayRef, String> {
     let rows = values.len();
     let nulls = NullBuffer::from_iter(values.iter().map(|value| !matches!(value, Value::Null)));
-    let mut members: Vec<(String, Vec<Value>)> = Vec::new();
-    let mut index_of: HashMap<String, usize> = HashMap::new();
-    for (row, value) in values.into_iter().enumerate() {
-        let Value::Struct(row_members) = value else { continue };
-        for (member, value) in row_members {
-            let index = *index_of.entry(member).or_insert_with_key(|member| {
-                members.push((member.clone(), Vec::new()));
-                members.len() - 1
-            });
-            let column = &mut members[index].1;
+    let members = members(name, values, fields_left)?;
+    let mut fields: Vec<FieldRef> = Vec::with_capacity(members.len());
+    let mut arrays = Vec::with_capacity(members.len());
+    for (member, given) in members {
+        let mut column = Vec::with_capacity(rows);
+        for (row, value) in given {
             column.resize_with(row, || Value::Null);
             column.push(value);
         }
-    }
-    let mut fields: Vec<FieldRef> = Vec::new();
-    let mut arrays = Vec::new();
-    for (member, mut column) in members {
         column.resize_with(rows, || Value::Null);
-        let (array, field) = build(&format!("{name}.{member}"), column)?;
+        let (array, field) = build(&format!("{name}.{member}"), column, fields_left)?;
         fields.push(Arc::new(field.with_name(member)));
         arrays.push(array);
     }
     let structs = StructArray::try_new_with_length(fields.into(), arrays, Some(nulls), rows);
     Ok(Arc::new(structs.map_err(|error| format!("column \"{name}\": {error}"))?))
+}
+
+/// The values of members by their names, each with its row: rows may have quite different ones.
+type Members = Vec<(String, Vec<(usize, Value)>)>;
+
+/// Takes the members out of structs.
+fn members(name: &str, values: Vec<Value>, fields_left: &mut usize) -> Result<Members, String> {
+    let (rows, mut given) = (values.len(), 0_usize);
+    let mut members = Members::new();
+    let mut index_of: HashMap<String, usize> = HashMap::new();
+    for (row, value) in values.into_iter().enumerate() {
+        let Value::Struct(row_members) = value else { continue };
+        given += row_members.len();
+        for (member, value) in row_members {
+            let index = *index_of.entry(member).or_insert_with_key(|member| {
+                members.push((member.clone(), Vec::new()));
+                members.len() - 1
+            });
+            members[index].1.push((row, value));
+        }
+        if members.len() > *fields_left {
+            return Err(format!(
+                "column \"{name}\", row {row}: dicts with more than {FIELDS_MAX} different keys, each of which \
+                 is a field of a STRUCT; give them as JSON texts"
+            ));
+        }
+    }
+    *fields_left -= members.len();
+    let places = rows.saturating_mul(members.len());
+    if places > PLACES_MAX.max(given.saturating_mul(PLACES_PER_VALUE_MAX)) {
+        return Err(format!(
+            "column \"{name}\": {rows} dicts with {} different keys have only {given} values; give them as \
+             JSON texts",
+            members.len()
+        ));
+    }
+    Ok(members)
 }

@@ -97,13 +97,13 @@ impl Value {
             return Self::decimal(value, nan_is_null);
         }
         if let Ok(items) = value.cast::<PyList>() {
-            return Self::list(items.iter(), nan_is_null, levels);
+            return Self::list(items.iter(), nan_is_null, one_less(py, levels)?);
         }
         if let Ok(items) = value.cast::<PyTuple>() {
-            return Self::list(items.iter(), nan_is_null, levels);
+            return Self::list(items.iter(), nan_is_null, one_less(py, levels)?);
         }
         if let Ok(members) = value.cast::<PyDict>() {
-            let levels = one_less(levels)?;
+            let levels = one_less(py, levels)?;
             let members = members.iter().map(|(name, member)| {
                 let name = name
                     .cast::<PyString>()
@@ -149,17 +149,17 @@ impl Value {
         }
         if value.hasattr(intern!(py, "dtype"))? {
             let plain = py.import("hypostyle.inputs")?.call_method1("plain_object", (value,))?;
-            return Self::within(&plain, nan_is_null, one_less(levels)?);
+            return Self::within(&plain, nan_is_null, one_less(py, levels)?);
         }
         Err(PyValueError::new_err(format!("a value of the Python type {class} fits no SQL type")))
     }
 
+    /// Converts a list whose elements are of at most so many levels.
     fn list<'py>(
         items: impl Iterator<Item = Bound<'py, PyAny>>,
         nan_is_null: bool,
         levels: usize,
     ) -> PyResult<Self> {
-        let levels = one_less(levels)?;
         items.map(|item| Self::within(&item, nan_is_null, levels)).collect::<PyResult<_>>().map(Self::List)
     }
 
@@ -244,8 +244,10 @@ impl Value {
     }
 }
 
-/// Returns the levels that are left within a value of so many.
-fn one_less(levels: usize) -> PyResult<usize> {
+/// Returns the levels that are left within a value of so many. It handles signals: a value that has another
+/// one twice, and that one a third one twice, has more parts than anybody waits for.
+fn one_less(py: Python<'_>, levels: usize) -> PyResult<usize> {
+    py.check_signals()?;
     levels.checked_sub(1).ok_or_else(|| {
         PyValueError::new_err(format!("a value of more than {LEVELS_MAX} levels, or one that is in itself"))
     })

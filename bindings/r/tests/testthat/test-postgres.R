@@ -7,6 +7,22 @@ test_that("addresses are shown without their passwords", {
   expect_identical(shown("postgresql:///db?user=ada&password=secret&a=b"), "postgresql:///db?user=ada&password=...&a=b")
   expect_identical(shown("hypostyle+unix://ada:secret@/socket"), "hypostyle+unix://ada@/socket")
   expect_identical(shown("a:b@c.hypo"), "a:b@c.hypo")
+  expect_identical(shown("HYPOSTYLE://ada:s3cr@t@host/?tls=on"), "HYPOSTYLE://ada@host/?tls=on")
+  expect_identical(shown("postgresql://ada:s3cr/t@host/db?sslpassword=s3cr"), "postgresql://ada@host/db?sslpassword=...")
+  expect_identical(shown("hypostyle+unix:///run/a:b@c"), "hypostyle+unix:///run/a:b@c")
+})
+
+test_that("errors about addresses show no passwords", {
+  malformed <- c(
+    "hypostyle://ada:*@h/", "hypostyle://*@h/", "hypostyle://ada:1?*@h/", "hypostyle://ada:1/*@h/", "hypostyle://h/*",
+    "hypostyle://h/?password=*&streams=99", "hypostyle://h/?password=a&s3cr", "hypostyle:ada:*@h/",
+    "hypostyle+unix://ada:*@/run/socket", "postgresql://ada:*@h/db", "postgresql://h/db?password=*",
+    "postgresql://ada:s3cr?x=1@h/db", "mysql://ada:*@h/db"
+  )
+  for (text in malformed) {
+    error <- expect_error(dbConnect(hypostyle(), sub("*", "s3cr:t%@/#?x", text, fixed = TRUE)))
+    for (part in c("s3cr", "t%", "#?")) expect_false(grepl(part, conditionMessage(error), fixed = TRUE), info = text)
+  }
 })
 
 # Runs a test by each way in which results come.

@@ -18,6 +18,8 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::samples::SAMPLED_ROW;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
@@ -31,12 +33,12 @@ pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["struct_updated"], &[Kind::Any, Kind::Any], updated_type, |args, rows| {
         let [old, new] = args else { return Err(refused("struct_update() is of a structure and fields")) };
         let (mut found, names) = (columns(old)?, fields_of(old.data_type())?);
-        let mut places: Vec<&str> = names.iter().map(|field| field.name().as_str()).collect();
+        let mut places = places_by_name(names);
         for (field, column) in fields_of(new.data_type())?.iter().zip(columns(new)?) {
-            match places.iter().position(|name| name.eq_ignore_ascii_case(field.name())) {
-                Some(place) => found[place] = column,
-                None => {
-                    places.push(field.name());
+            match places.entry(field.name().to_ascii_lowercase()) {
+                Entry::Occupied(place) => found[*place.get()] = column,
+                Entry::Vacant(place) => {
+                    place.insert(found.len());
                     found.push(column);
                 }
             }
@@ -132,9 +134,9 @@ fn no_structure(of: &DataType) -> DataFusionError {
 
 /// The type of all fields of structures. No two of them have one name.
 fn joined_type(types: &[DataType]) -> Result<DataType> {
-    let mut all: Vec<FieldRef> = Vec::new();
+    let (mut all, mut names): (Vec<FieldRef>, HashSet<String>) = (Vec::new(), HashSet::new());
     for field in types.iter().map(fields_of).collect::<Result<Vec<_>>>()?.into_iter().flatten() {
-        if all.iter().any(|other| other.name().eq_ignore_ascii_case(field.name())) {
+        if !names.insert(field.name().to_ascii_lowercase()) {
             return Err(refused(format!("a structure has two fields of the name \"{}\"", field.name())));
         }
         all.push(nullable(field));
@@ -146,13 +148,26 @@ fn joined_type(types: &[DataType]) -> Result<DataType> {
 fn updated_type(types: &[DataType]) -> Result<DataType> {
     let [old, new] = types else { return Err(refused("struct_update() is of a structure and fields")) };
     let mut all: Vec<FieldRef> = fields_of(old)?.iter().map(nullable).collect();
+    let mut places = places_by_name(fields_of(old)?);
     for field in fields_of(new)? {
-        match all.iter_mut().find(|other| other.name().eq_ignore_ascii_case(field.name())) {
-            Some(other) => *other = nullable(field),
-            None => all.push(nullable(field)),
+        match places.entry(field.name().to_ascii_lowercase()) {
+            Entry::Occupied(place) => all[*place.get()] = nullable(field),
+            Entry::Vacant(place) => {
+                place.insert(all.len());
+                all.push(nullable(field));
+            }
         }
     }
     Ok(DataType::Struct(all.into()))
+}
+
+/// The places of fields by their names in small letters. There may be thousands.
+fn places_by_name(fields: &Fields) -> HashMap<String, usize> {
+    let mut places = HashMap::with_capacity(fields.len());
+    for (place, field) in fields.iter().enumerate() {
+        places.entry(field.name().to_ascii_lowercase()).or_insert(place);
+    }
+    places
 }
 
 /// The type of a structure whose fields have the names of their places.
@@ -244,5 +259,25 @@ impl ScalarUDFImpl for FieldAt {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?),
             false => ColumnarValue::Array(values),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn structures_of_very_many_fields_are_put_together() {
+        let structure = |names: std::ops::Range<usize>, of: DataType| {
+            DataType::Struct(names.map(|name| Field::new(format!("k{name}"), of.clone(), true)).collect())
+        };
+        let one = structure(0..40_000, DataType::Int64);
+        let joined = joined_type(&[one.clone(), structure(40_000..80_000, DataType::Int64)]).unwrap();
+        assert_eq!(fields_of(&joined).unwrap().len(), 80_000);
+        assert!(joined_type(&[one.clone(), structure(39_999..40_001, DataType::Int64)]).is_err());
+        let updated = updated_type(&[one, structure(20_000..60_000, DataType::Utf8)]).unwrap();
+        let updated = fields_of(&updated).unwrap();
+        assert_eq!((updated.len(), updated[19_999].data_type()), (60_000, &DataType::Int64));
+        assert_eq!(updated[20_000].data_type(), &DataType::Utf8);
     }
 }

@@ -1,6 +1,6 @@
 //! Functions as they are written down: their names, the kinds of their arguments, and what computes them.
 
-use crate::arguments::ArgumentKind;
+use crate::arguments::{ArgumentKind, Common};
 use crate::described::as_described;
 use crate::interval::INTERVAL;
 use crate::wrapped::equal_by;
@@ -37,11 +37,12 @@ impl ArgumentKind for Kind {
     const ANY: Self = Self::Any;
 
     fn coerced(self, of: &DataType) -> Option<DataType> {
-        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+        let as_one = |kind: Common| kind.coerced(of, Some(DataType::Utf8));
         match self {
-            Self::Any => Some(of.clone()),
-            Self::Text if of.is_string() || of.is_null() => Some(DataType::Utf8),
-            Self::Integer if of.is_integer() || of.is_null() => Some(DataType::Int64),
+            Self::Any => as_one(Common::Any),
+            Self::Text => as_one(Common::Text),
+            Self::Integer => as_one(Common::Integer),
+            Self::List => as_one(Common::List),
             Self::Double if of.is_numeric() || of.is_null() => Some(DataType::Float64),
             Self::Interval if *of == INTERVAL || of.is_string() || of.is_null() => Some(INTERVAL),
             Self::Time => match of {
@@ -54,7 +55,6 @@ impl ArgumentKind for Kind {
             },
             Self::TimeOrInterval if *of == INTERVAL => Some(INTERVAL),
             Self::TimeOrInterval => Self::Time.coerced(of),
-            Self::List if is_list || of.is_null() => Some(of.clone()),
             Self::Texts => match of {
                 DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
                     let text = Self::Text.coerced(of.data_type())?;

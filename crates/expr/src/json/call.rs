@@ -1,7 +1,7 @@
 //! Calls of the functions of JSON: how a function is written down, and its arguments.
 
 use super::path::{self, Step};
-use crate::arguments::ArgumentKind;
+use crate::arguments::{ArgumentKind, Common};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, LargeStringArray, StringViewArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
@@ -26,15 +26,13 @@ impl ArgumentKind for Kind {
     const ANY: Self = Self::Any;
 
     fn coerced(self, of: &DataType) -> Option<DataType> {
-        let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+        // Texts keep their types, by which their fields keep what they say of them.
+        let as_one = |kind: Common| kind.coerced(of, None);
         match self {
-            Self::Any => Some(of.clone()),
-            // These keep their types, by which their fields keep what they say of them.
-            Self::Json | Self::Text | Self::Path if of.is_string() || of.is_null() => Some(of.clone()),
-            Self::Path if of.is_integer() => Some(DataType::Int64),
-            Self::Path if is_list => Some(of.clone()),
-            Self::Boolean if *of == DataType::Boolean || of.is_null() => Some(DataType::Boolean),
-            _ => None,
+            Self::Any => as_one(Common::Any),
+            Self::Json | Self::Text => as_one(Common::Text),
+            Self::Path => [Common::Text, Common::Integer, Common::List].into_iter().find_map(as_one),
+            Self::Boolean => as_one(Common::Boolean),
         }
     }
 

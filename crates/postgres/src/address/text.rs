@@ -42,6 +42,8 @@ fn parse_url(rest: &str) -> Result<Given> {
         }
     }
     set_hosts(&mut given, hosts)?;
+    // A question mark may be in a password, and an ampersand too.
+    let mut may_be_secret = options.is_some_and(|options| options.contains('@'));
     if !database.is_empty() {
         given.set("dbname", decoded(database, "dbname")?)?;
     }
@@ -50,7 +52,11 @@ fn parse_url(rest: &str) -> Result<Given> {
             return Err(wrong(format!("{} has no \"=\" between its name and its value", shown(pair))));
         };
         let name = decoded(name, "the name of a parameter")?;
-        let value = decoded(value, &name)?;
+        if may_be_secret && !is_parameter(&name) && name != "ssl" {
+            return Err(wrong("a name behind a password is no parameter; a ? or & in one is %3F or %26"));
+        }
+        let value = decoded(value, &shown(&name))?;
+        may_be_secret |= name == "password";
         match (name.as_str(), value.as_str()) {
             // This is how JDBC asks for TLS.
             ("ssl", "true") => given.set("sslmode", "require")?,
@@ -70,11 +76,11 @@ fn set_hosts(given: &mut Given, hosts: &str) -> Result<()> {
         let (name, port) = match part.strip_prefix('[') {
             Some(rest) => {
                 let Some((name, after)) = rest.split_once(']') else {
-                    return Err(wrong(format!("host: \"{part}\" has no \"]\" after its address")));
+                    return Err(wrong("host: there is no \"]\" after an address"));
                 };
                 match after.strip_prefix(':') {
                     None if !after.is_empty() => {
-                        return Err(wrong(format!("host: \"{after}\" after \"]\" is no port")));
+                        return Err(wrong("host: what is after \"]\" is no port"));
                     }
                     port => (name, port.unwrap_or("")),
                 }
@@ -82,7 +88,12 @@ fn set_hosts(given: &mut Given, hosts: &str) -> Result<()> {
             None => part.split_once(':').unwrap_or((part, "")),
         };
         names.push(decoded(name, "host")?);
-        ports.push(decoded(port, "port")?);
+        let port = decoded(port, "port")?;
+        // Without a host behind it, a password is where a port would be.
+        if port.contains(|digit: char| !digit.is_ascii_digit()) {
+            return Err(wrong("port: what is behind a host and a colon is no number"));
+        }
+        ports.push(port);
     }
     if names.iter().any(|name| !name.is_empty()) {
         given.set("host", names.join(","))?;
@@ -119,10 +130,14 @@ fn decoded(text: &str, what: &str) -> Result<String> {
 /// Returns a word as errors show it: as it is if it is the name of a parameter. Others may be part of a
 /// password.
 fn shown(word: &str) -> String {
-    match PARAMETERS.iter().any(|parameter| parameter.name == word) {
+    match is_parameter(word) {
         true => format!("\"{word}\""),
         false => "a word that is no parameter".into(),
     }
+}
+
+fn is_parameter(word: &str) -> bool {
+    PARAMETERS.iter().any(|parameter| parameter.name == word)
 }
 
 /// Reads `host=localhost user='my name' password=it\'s`.
@@ -138,6 +153,9 @@ fn parse_keywords(text: &str) -> Result<Given> {
         if name.contains(char::is_whitespace) {
             let word = name.split_whitespace().next().unwrap_or_default();
             return Err(wrong(format!("{} is followed by no \"=\" and value", shown(word))));
+        }
+        if !is_parameter(name) && given.get("password").is_some() {
+            return Err(wrong("a word behind the password is no parameter; one with blanks is quoted"));
         }
         let (value, after) = keyword_value(name, after.trim_start())?;
         given.set(name, value)?;
@@ -261,6 +279,36 @@ mod tests {
         ] {
             let error = parse(text).unwrap_err();
             assert!(!error.message().contains("secret"), "{text}: {error}");
+        }
+        const PASSWORD: &str = "s3cr:t%@/#?x";
+        for text in [
+            "postgresql://u:*@h/",
+            "postgresql://*@h/",
+            "postgresql://u:*",
+            "postgresql://*:1/",
+            "postgresql://u:1*@h/",
+            "postgresql://u:1/*@h/",
+            "postgresql://u:1?*@h/",
+            "postgresql://u:s3cr?x=1@h/",
+            "postgresql://h/*",
+            "postgresql://h:*/",
+            "postgresql://[*/",
+            "postgresql://[::1]*/",
+            "postgresql://h/?password=*&tls=off",
+            "postgresql://h/?password=a&*=off",
+            "postgresql://h/?*=on",
+            "postgresql://u:1?s3cr=x@h/",
+            "host=h password=a *",
+            "host=h password=a *=b",
+            "host=h password='*",
+        ] {
+            let error = match parse(&text.replace('*', PASSWORD)) {
+                Err(error) => error,
+                // What is wrong is a value then, or the server.
+                Ok(_) => continue,
+            };
+            let has_part = ["s3cr", "t%", "#?", "?x"].into_iter().find(|part| error.message().contains(part));
+            assert_eq!(has_part, None, "{text}: {error}");
         }
         parse("postgresql://u@h/?password=a@b").unwrap();
         parse("postgresql://h/?user=a@b").unwrap();

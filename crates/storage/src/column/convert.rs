@@ -17,6 +17,7 @@ use arrow_select::nullif::nullif;
 use hypostyle_types::{
     DAY_MICROSECONDS, Error, LogicalType, Result, StructField, check_json_text, parse_uuid,
 };
+use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -218,8 +219,10 @@ fn convert_fields(
     row: &dyn Fn(usize) -> u64,
 ) -> Result<ArrayRef> {
     let failed = does_not_fit(name);
+    let places = places_by_name(array.fields());
     let convert_field = |field: &StructField| {
-        let values = array.column_by_name(&field.name).ok_or_else(|| Error::internal("a missing field"))?;
+        let place = places.get(field.name.as_str()).copied();
+        let values = array.column(place.ok_or_else(|| Error::internal("a missing field"))?);
         let values = plain(values).and_then(|values| under(array.nulls(), &values)).map_err(&failed)?;
         convert_rows(&values, name, &field.logical_type, row)
     };
@@ -227,6 +230,15 @@ fn convert_fields(
     let nulls = array.nulls().cloned();
     let array = StructArray::try_new_with_length(wanted.clone(), columns, nulls, array.len());
     Ok(Arc::new(array.map_err(&failed)?))
+}
+
+/// The first field of each name. There may be thousands.
+fn places_by_name(fields: &Fields) -> HashMap<&str, usize> {
+    let mut places = HashMap::with_capacity(fields.len());
+    for (place, field) in fields.iter().enumerate() {
+        places.entry(field.name().as_str()).or_insert(place);
+    }
+    places
 }
 
 /// The values of a field, NULL where the whole is: what lies there is no value.
@@ -318,7 +330,9 @@ fn fits(source: &DataType, target: &LogicalType) -> bool {
         },
         Struct { fields } => match source {
             DataType::Struct(members) => {
-                let member = |field: &StructField| members.iter().find(|member| *member.name() == field.name);
+                let places = places_by_name(members);
+                let member =
+                    |field: &StructField| places.get(field.name.as_str()).map(|place| &members[*place]);
                 members.len() == fields.len()
                     && fields.iter().all(|field| {
                         member(field).is_some_and(|member| fits(member.data_type(), &field.logical_type))
@@ -592,6 +606,17 @@ mod tests {
         assert!(message(structure(["a", "b"], vec![7.5], None), &target).contains("7.5 does not fit"));
         let hidden = structure(["a", "b"], vec![1.0, 7.5], Some(vec![true, false]));
         assert!(convert(&hidden, "x", &target, 0).is_ok(), "what lies under a NULL is no value");
+    }
+
+    #[test]
+    fn very_many_fields_are_found_by_name() {
+        let names = || (0..50_000).map(|place| format!("k{place}"));
+        let one: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+        let given: Fields = names().rev().map(|name| Field::new(name, DataType::Int64, true)).collect();
+        let given: ArrayRef = Arc::new(StructArray::new(given, vec![one; 50_000], None));
+        let fields = names().map(|name| StructField { name, logical_type: LogicalType::Integer });
+        let target = LogicalType::Struct { fields: fields.collect() };
+        assert_eq!(convert(&given, "x", &target, 0).unwrap().data_type(), &target.arrow_type());
     }
 
     #[test]

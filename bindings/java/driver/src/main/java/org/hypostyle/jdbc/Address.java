@@ -4,6 +4,7 @@ package org.hypostyle.jdbc;
 import java.net.URLDecoder;
 import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.InvalidPathException;
 import java.nio.file.Path;
 import java.sql.DriverPropertyInfo;
 import java.sql.SQLException;
@@ -12,6 +13,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
+import java.util.regex.Pattern;
 
 /**
  * What a URL and its properties say: which database it is, and how it is opened.
@@ -30,6 +32,10 @@ record Address(String target, String shared, Map<String, String> options) {
     /** Those of a server's address. */
     private static final Set<String> SERVER_OPTIONS = Set.of("tls", "tls_ca", "tls_cert", "tls_key", "variables",
             "streams", "chunk_bytes");
+    /** The password behind a user, which ends at the last @ before the options. */
+    private static final Pattern PASSWORD = Pattern
+            .compile("^(jdbc:hypostyle(?:\\+unix:(?://)?|:(?:[a-z+]+:)?//)[^:@/?]*):[^?]*@");
+    private static final Pattern PASSWORD_OPTION = Pattern.compile("([?&](?:ssl)?password=)[^&]*");
 
     private static Map<String, String> properties() {
         Map<String, String> all = new LinkedHashMap<>();
@@ -52,7 +58,7 @@ record Address(String target, String shared, Map<String, String> options) {
     /** Reads a URL. A property of the URL goes before one of {@code info}. */
     static Address of(String url, Properties info) throws SQLException {
         if (!isOurs(url)) {
-            throw Errors.refused("08001", "the URL does not begin with " + PREFIX + ": " + url);
+            throw Errors.refused("08001", "the URL does not begin with " + PREFIX);
         }
         boolean isUnix = url.startsWith(UNIX_PREFIX);
         String rest = url.substring((isUnix ? UNIX_PREFIX : PREFIX).length());
@@ -71,13 +77,18 @@ record Address(String target, String shared, Map<String, String> options) {
         }
         boolean isServer = isUnix || place.contains("//");
         if (mark >= 0) {
-            read(rest.substring(mark + 1), isServer, options, ofServer);
+            read(rest.substring(mark + 1), isServer, rest.contains("@"), options, ofServer);
         }
         return isServer ? server(isUnix, place, options, ofServer) : embedded(place, options);
     }
 
-    private static void read(String query, boolean isServer, Map<String, String> options, Map<String, String> ofServer)
-            throws SQLException {
+    /**
+     * Reads the properties of a URL. A name may be of a password, which ends at a question mark or an ampersand
+     * if they are not encoded: it is shown only if the URL has no password before it.
+     */
+    private static void read(String query, boolean isServer, boolean mayBeSecret, Map<String, String> options,
+            Map<String, String> ofServer) throws SQLException {
+        boolean isSecret = mayBeSecret;
         for (String pair : query.split("&")) {
             int equals = pair.indexOf('=');
             String name = equals < 0 ? pair : pair.substring(0, equals);
@@ -88,15 +99,22 @@ record Address(String target, String shared, Map<String, String> options) {
             try {
                 value = URLDecoder.decode(equals < 0 ? "" : pair.substring(equals + 1), StandardCharsets.UTF_8);
             } catch (IllegalArgumentException error) {
-                throw Errors.refused("HY024", "the property " + name + " of the URL cannot be decoded", error);
+                // The error has a part of the value.
+                String shown = PROPERTIES.containsKey(name) ? "the property " + name : "a property";
+                throw Errors.refused("HY024", shown + " of the URL cannot be decoded: a % is written as %25");
             }
             if (PROPERTIES.containsKey(name)) {
                 options.put(name, value);
+                if (isServer && name.equals("password")) {
+                    // What reads the address knows by it that names behind it are not to be shown.
+                    ofServer.put(name, value);
+                }
+                isSecret |= name.equals("password");
             } else if (isServer) {
                 ofServer.put(name, value);
             } else {
-                throw Errors.refused("HY024", "a URL has no property \"" + name + "\"; there are "
-                        + String.join(", ", PROPERTIES.keySet()));
+                String shown = isSecret ? "a property of the URL is none" : "a URL has no property \"" + name + "\"";
+                throw Errors.refused("HY024", shown + "; there are " + String.join(", ", PROPERTIES.keySet()));
             }
         }
     }
@@ -118,7 +136,22 @@ record Address(String target, String shared, Map<String, String> options) {
         if (place.startsWith(MEMORY)) {
             return new Address(MEMORY, place.equals(MEMORY) ? null : place, options);
         }
-        return new Address(place, Path.of(place).toAbsolutePath().normalize().toString(), options);
+        try {
+            return new Address(place, Path.of(place).toAbsolutePath().normalize().toString(), options);
+        } catch (InvalidPathException error) {
+            throw Errors.refused("08001", "the URL names no path and no server");
+        }
+    }
+
+    /** Returns a URL without its password, for telling it. */
+    static String withoutPassword(String url) {
+        return PASSWORD_OPTION.matcher(PASSWORD.matcher(url).replaceFirst("$1@")).replaceAll("$1");
+    }
+
+    /** Shows no password. */
+    @Override
+    public String toString() {
+        return "Address of " + (isServer() ? "a server" : target);
     }
 
     boolean isServer() {

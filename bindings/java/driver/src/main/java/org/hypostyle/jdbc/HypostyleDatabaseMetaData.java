@@ -155,7 +155,7 @@ final class HypostyleDatabaseMetaData extends Capabilities {
 
     @Override
     public String getURL() {
-        return connection.url();
+        return Address.withoutPassword(connection.url());
     }
 
     @Override

@@ -6,9 +6,11 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.sql.SQLException;
+import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.junit.jupiter.api.Test;
@@ -61,5 +63,37 @@ class AddressTest {
         fails("HY024", () -> of("jdbc:hypostyle:shop.hypo?memory_limit=4XB").bytes("memory_limit"));
         fails("HY024", () -> of("jdbc:hypostyle:shop.hypo?read_only=perhaps").flag("read_only"));
         assertEquals(Address.PROPERTIES.size(), address.described().length);
+    }
+
+    @Test
+    void passwordsAreNotShown() throws SQLException {
+        String password = "s3cr:t%@/#?x";
+        List<String> urls = List.of("jdbc:other://ada:*@h/", "jdbc:hypostyle:ada:*@h", "jdbc:hypostyle:*",
+                "jdbc:hypostyle:shop.hypo?password=*", "jdbc:hypostyle:shop.hypo?password=a&s3cr=b",
+                "jdbc:hypostyle:shop.hypo?*=b", "jdbc:hypostyle://h/?password=*", "jdbc:hypostyle://h/?verify=*",
+                "jdbc:hypostyle:postgresql://h/?a=*", "jdbc:hypostyle:ada:s3cr\0@h");
+        for (String url : urls) {
+            SQLException error = assertThrows(SQLException.class, () -> of(url.replace("*", password)), url);
+            for (Throwable told = error; told != null; told = told.getCause()) {
+                for (String part : List.of("s3cr", "t%", "#?", "@/", "?x", "\"x")) {
+                    assertFalse(told.getMessage().contains(part), told.getMessage());
+                }
+            }
+        }
+        // What may be wrong with these the library tells, which sees that there is a password before a name.
+        assertEquals("hypostyle://h/?password=a&s3cr=", of("jdbc:hypostyle://h/?password=a&s3cr").target());
+        assertFalse(of("jdbc:hypostyle://ada:s3cr@h/?password=s3cr").toString().contains("s3cr"));
+    }
+
+    @Test
+    void urlsAreToldWithoutPasswords() {
+        for (String[] pair : new String[][] {{"jdbc:hypostyle://ada:*@h:1/?tls=on", "jdbc:hypostyle://ada@h:1/?tls=on"},
+                {"jdbc:hypostyle:postgresql://ada:*/@h/db", "jdbc:hypostyle:postgresql://ada@h/db"},
+                {"jdbc:hypostyle+unix:ada:*@/run/a.sock", "jdbc:hypostyle+unix:ada@/run/a.sock"},
+                {"jdbc:hypostyle+unix:/run/a:b@c", "jdbc:hypostyle+unix:/run/a:b@c"},
+                {"jdbc:hypostyle://h/?password=*&tls=on", "jdbc:hypostyle://h/?password=&tls=on"},
+                {"jdbc:hypostyle:C:/a:b@c.hypo", "jdbc:hypostyle:C:/a:b@c.hypo"}}) {
+            assertEquals(pair[1], Address.withoutPassword(pair[0].replace("*", "s3cr@t%3F")));
+        }
     }
 }

@@ -120,6 +120,20 @@ final class Databases {
         return String.join(";", lines);
     }
 
+    /** Returns some columns of the rows as {@link #rows} does, and closes them. */
+    static String some(ResultSet rows, String... columns) throws SQLException {
+        List<String> lines = new ArrayList<>();
+        while (rows.next()) {
+            List<String> values = new ArrayList<>();
+            for (String column : columns) {
+                values.add(String.valueOf(rows.getString(column)));
+            }
+            lines.add(String.join(",", values));
+        }
+        rows.close();
+        return String.join(";", lines);
+    }
+
     static String query(Connection connection, String sql) throws SQLException {
         try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(sql)) {
             return rows(rows);

@@ -2,6 +2,7 @@
 package org.hypostyle.jdbc;
 
 import static org.hypostyle.jdbc.Databases.run;
+import static org.hypostyle.jdbc.Databases.some;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -15,7 +16,6 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.sql.SQLFeatureNotSupportedException;
 import java.sql.Types;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.AfterEach;
@@ -47,20 +47,6 @@ class MetaDataTest {
     @AfterEach
     void close() throws SQLException {
         connection.close();
-    }
-
-    /** Returns some columns of all rows. */
-    private static String some(ResultSet rows, String... columns) throws SQLException {
-        List<String> lines = new ArrayList<>();
-        while (rows.next()) {
-            List<String> values = new ArrayList<>();
-            for (String column : columns) {
-                values.add(String.valueOf(rows.getString(column)));
-            }
-            lines.add(String.join(",", values));
-        }
-        rows.close();
-        return String.join(";", lines);
     }
 
     @Test

@@ -4,6 +4,7 @@ package org.hypostyle.jdbc;
 import static org.hypostyle.jdbc.Databases.fails;
 import static org.hypostyle.jdbc.Databases.query;
 import static org.hypostyle.jdbc.Databases.run;
+import static org.hypostyle.jdbc.Databases.some;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -26,8 +27,6 @@ import java.sql.SQLTimeoutException;
 import java.sql.Savepoint;
 import java.sql.Statement;
 import java.sql.Types;
-import java.util.ArrayList;
-import java.util.List;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -48,20 +47,6 @@ class PostgresTest {
         if (connection != null) {
             connection.close();
         }
-    }
-
-    /** Returns some columns of all rows: values by commas, rows by semicolons. */
-    private static String some(ResultSet rows, String... columns) throws SQLException {
-        List<String> lines = new ArrayList<>();
-        while (rows.next()) {
-            List<String> values = new ArrayList<>();
-            for (String column : columns) {
-                values.add(String.valueOf(rows.getString(column)));
-            }
-            lines.add(String.join(",", values));
-        }
-        rows.close();
-        return String.join(";", lines);
     }
 
     @Test
