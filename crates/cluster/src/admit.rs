@@ -1,11 +1,11 @@
 //! Adds nodes to the cluster, and refuses databases that are copies of its nodes: whoever has the files of
 //! before has forgotten rows that were acknowledged, and what it has promised to coordinators.
 
-use crate::coordinate::start_thread;
+use crate::coordinate::{MAJORITY, start_thread};
 use crate::heard::Kept;
 use crate::message::{Addressed, Piece, Reply, Request};
 use crate::node::Node;
-use crate::peers::{Answer, is_behind, not_here, unexpected};
+use crate::peers::{Answer, is_behind, is_unreachable, not_here, unexpected};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
 use hypostyle_placement::{Epoch, NodeId};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -30,6 +30,7 @@ impl Node {
     /// [`Self::change`].
     pub fn add_node(&self, name: &str, address: &str) -> Result<Arc<Catalog>> {
         self.check_coordinates()?;
+        self.ask_again()?;
         let unknown = Member {
             id: NodeId(Uuid::nil()),
             name: name.into(),
@@ -128,12 +129,80 @@ impl Node {
         let Some(catalog) = self.catalog() else { return Ok(()) };
         let Some(own) = catalog.node(self.id()) else { return Ok(()) };
         let is_copy = match self.call(own, Request::Identify, None).and_then(Answer::reply) {
-            Ok(Reply::Identity { run: Some(run), .. }) => run != self.run(),
+            Ok(Reply::Identity { run: Some(run), promised, stored, .. }) => {
+                let is_another = run != self.run();
+                if is_another {
+                    self.heard.note(self.id(), Kept { promised, stored });
+                }
+                is_another
+            }
             // Nobody knows, if the other one has been cut off.
             _ => self.is_copy.load(Ordering::Acquire),
         };
         self.is_copy.store(is_copy, Ordering::Release);
         self.check_no_copy()
+    }
+
+    /// Asks again whether another process is this node, if there was one the last time: somebody wants this
+    /// one to coordinate, and so says that the other one has ended. That it does not answer is no proof: the
+    /// silence counts together with that word, and only if this database has forgotten nothing that is known.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if the other one answers, or this one has forgotten something, or may have.
+    pub(crate) fn ask_again(&self) -> Result<()> {
+        if !self.is_copy.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let catalog = self.known_catalog()?;
+        let Some(own) = catalog.node(self.id()) else { return self.check_no_copy() };
+        match self.call(own, Request::Identify, None).and_then(Answer::reply) {
+            Err(error) if is_unreachable(&error) => {}
+            _ => return self.check_alone(),
+        }
+        self.check_remembers(&catalog, &Member { address: self.address().into(), ..own.clone() })?;
+        tracing::warn!(
+            node = self.name(),
+            "this node may coordinate again: somebody says that the other one has ended"
+        );
+        self.is_copy.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Checks that this database keeps what another process was heard to keep that is this node, and what all
+    /// other nodes keep: any of them may have been in a majority with that process. Whoever is asked for a
+    /// majority of two nodes is the only other one, and tells the coordinator itself.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it keeps less, or a node does not answer.
+    fn check_remembers(&self, catalog: &Catalog, found: &Member) -> Result<()> {
+        let kept = self.kept();
+        if kept.forgets(self.heard.of(self.id())) {
+            return Err(old_copy(found, "the other one has promised or stored more than it"));
+        }
+        let others = catalog.nodes.len().saturating_sub(1);
+        if others < 2 {
+            return Ok(());
+        }
+        let heard = self.ask_others(catalog, &Request::Identify)?;
+        let end = Instant::now() + MAJORITY;
+        for _ in 0..others {
+            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Ok(Reply::Identity { promised, stored, .. })) => {
+                    if kept.forgets(Kept { promised, stored }) {
+                        return Err(old_copy(found, "other nodes have promised or stored more than it"));
+                    }
+                }
+                _ => {
+                    return Err(not_here(format!(
+                        "another process was node \"{}\" at {}: this one coordinates only once all other nodes have said \
+                         that it has forgotten nothing, and one of them does not answer",
+                        self.name(),
+                        catalog.node(self.id()).map_or("?", |own| own.address.as_str())
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Does what [`Self::check_alone`] says for a node that begins: the process that was it before may take a

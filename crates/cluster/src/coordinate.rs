@@ -241,8 +241,10 @@ impl Node {
     /// Makes this node the coordinator, in a new term.
     ///
     /// # Errors
-    /// `Conflict` if another one is meanwhile; `Connection` if no majority of the nodes is there.
+    /// `Conflict` if another one is meanwhile, or another process may be this node; `Connection` if no
+    /// majority of the nodes is there.
     pub fn promote(&self) -> Result<Arc<Catalog>> {
+        self.ask_again()?;
         self.promote_after(After::Anybody)
     }
 

@@ -570,7 +570,7 @@ impl Node {
     }
 
     /// Returns what the node keeps of coordinators' messages.
-    fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> Kept {
         let voter = self.voter.lock();
         let of = |voter: &Voter<Catalog>| Kept {
             promised: voter.promised,
