@@ -23,7 +23,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::Epoch;
-use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Restarted, Table};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
@@ -215,7 +215,7 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
-        let ClusterChanges { mut deleted, values, free_keys, looked, has_looked } =
+        let ClusterChanges { mut deleted, values, free_keys, looked, mut restarts, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
         let done = self.of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
@@ -247,12 +247,14 @@ impl Session {
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
             let rows = rows_of(transaction, &seen, id)?;
-            if rows.rows() == 0 && deleted.is_empty() {
+            let restarted = restarts.remove(&id).unwrap_or_default();
+            if rows.rows() == 0 && deleted.is_empty() && restarted.is_empty() {
                 // What it has appended, it has deleted.
                 continue;
             }
             let least = self.synced_replicas.load(Ordering::Relaxed);
             let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id)).wanting_replicas(least);
+            let of_table = of_table.restarting(restarted);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
                 true if self.is_sent_again(id) => of_table.of_known_statement(),
@@ -408,11 +410,17 @@ impl Session {
         .map(|()| DONE)
     }
 
-    /// Deletes all rows of a table of the cluster, and returns their number.
+    /// Deletes all rows of a table of the cluster, and returns their number. If its columns count anew, that
+    /// is published with it.
     ///
     /// # Errors
     /// `UnknownName` if it was dropped.
-    pub(crate) fn truncate_in_cluster(&self, writer: &mut Transaction, id: TableId) -> Result<u64> {
+    pub(crate) fn truncate_in_cluster(
+        &self,
+        writer: &mut Transaction,
+        id: TableId,
+        restarts: bool,
+    ) -> Result<u64> {
         let (catalog, of_cluster) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
         let table = catalog.as_ref().zip(of_cluster).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
@@ -423,6 +431,10 @@ impl Session {
         }
         let mut count = places.len() - self.run.lock().cluster.deleted_of(table.id).len();
         self.run.lock().cluster.delete(table.id, places);
+        let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
+        if let Some(restarted) = definition.map(|definition| counted_anew(definition, table)) {
+            self.run.lock().cluster.restart(table.id, restarted);
+        }
         let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
         if own > 0 {
             let mut all = RoaringTreemap::new();
@@ -520,6 +532,13 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
         || tables(before) < tables(after)
         || views(after).iter().any(|view| !views(before).contains(view))
         || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
+}
+
+/// Returns how the identity columns of a table of the cluster begin to count.
+fn counted_anew(definition: &TableEntry, table: &Table) -> Vec<Restarted> {
+    let columns = definition.columns.iter().enumerate().filter(|(_, column)| column.identity.is_some());
+    let numbers = columns.filter_map(|(place, _)| table.layout.number(place));
+    numbers.map(|column| Restarted { table: table.id, column, last: 0 }).collect()
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.

@@ -477,7 +477,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn count(&mut self, id: TableId, column: u32, after: Option<u64>, count: u64) -> Result<()> {
+    pub(super) fn count(&mut self, id: TableId, column: u32, after: Option<u64>, count: u64) -> Result<()> {
         let since = self.epoch;
         let table = self.table_mut(id)?;
         if table.counter(column).is_none() {

@@ -16,4 +16,4 @@ pub use entry::{
 pub(crate) use publish::positions_of;
 #[cfg(test)]
 pub(crate) use publish::publish;
-pub use publish::{Appended, Copied, Found, Publication, Written};
+pub use publish::{Appended, Copied, Found, Publication, Restarted, Written};

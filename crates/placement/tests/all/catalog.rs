@@ -3,7 +3,7 @@
 use crate::common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
     Additions, Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, Index,
-    NewTable, NodeState, Publication, Referred, STATEMENTS_KEPT, Written,
+    NewTable, NodeState, Publication, Referred, Restarted, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -61,6 +61,7 @@ fn publication(token: u64, number: u128, rows: u64, replicas: Vec<Written>) -> C
         statement: statement(number),
         fragments,
         found: Vec::new(),
+        restarts: Vec::new(),
     })
 }
 
@@ -421,6 +422,30 @@ fn values_are_taken_once() {
 }
 
 #[test]
+fn columns_count_anew_with_what_a_statement_does_to_rows() {
+    let begun = whole().apply(&Change::Count { table: TABLE, column: 1, after: None, count: 256 }).unwrap();
+    let Change::Publish(mut publication) =
+        publication(1, 1, 5, vec![written(0, 0, Some(5)), written(1, 0, Some(5))])
+    else {
+        panic!("a publication");
+    };
+    let of = |table, last| Restarted { table, column: 1, last };
+    publication.restarts = vec![of(TABLE, 0), of(TableId(3), 9)];
+    let published = begun.apply(&Change::Publish(publication.clone())).unwrap();
+    let counter =
+        |table| published.table(table).unwrap().counter(1).map(|counter| (counter.last, counter.since));
+    assert_eq!(counter(TABLE), Some((0, published.epoch)));
+    assert_eq!(counter(TableId(3)), Some((9, published.epoch)));
+    assert_eq!(made_of(&begun, &published).0, published);
+    // Without rows, too; but not if one of them is gone, or if the statement is published already.
+    publication.fragments.clear();
+    assert!(begun.apply(&Change::Publish(publication.clone())).is_ok());
+    assert_eq!(refused(published.apply(&Change::Publish(publication.clone()))), ErrorKind::Conflict);
+    publication.restarts = vec![of(TableId(9), 0)];
+    assert_eq!(refused(begun.apply(&Change::Publish(publication))), ErrorKind::UnknownName);
+}
+
+#[test]
 fn appends_to_several_tables_are_published_together() {
     let begun = whole().apply(&Change::Begin { table: TableId(3), statement: Some(statement(1)) }).unwrap();
     let replicas = || vec![written(0, 0, Some(1)), written(1, 0, Some(1))];
@@ -526,7 +551,8 @@ fn change_of(catalog: &Catalog, table: TableId, (rows, deletes): (u64, u64), fou
     });
     let fragments = vec![Appended { number: 0, rows, deletes, replicas: replicas.collect() }];
     let statement = statement(u128::from(catalog.epoch.0) + 100);
-    Change::Publish(Publication { table, token: of.token, statement, fragments, found })
+    let restarts = Vec::new();
+    Change::Publish(Publication { table, token: of.token, statement, fragments, found, restarts })
 }
 
 fn begun(catalog: &Catalog, table: TableId) -> Catalog {
