@@ -177,13 +177,13 @@ fn sequences_of_the_cluster_count_on_all_nodes() {
         ("CREATE SEQUENCE r INCREMENT 2 REPLICATED", "0A000"),
         ("CREATE SEQUENCE r MAXVALUE 100 REPLICATED", "0A000"),
         ("CREATE SEQUENCE r CYCLE REPLICATED", "0A000"),
-        ("CREATE SEQUENCE r OWNED BY t.n REPLICATED", "0A000"),
+        ("CREATE SEQUENCE r OWNED BY t.other REPLICATED", "42703"),
+        ("CREATE SEQUENCE r OWNED BY missing.n REPLICATED", "42P01"),
         ("CREATE TEMP SEQUENCE r REPLICATED", "0A000"),
         ("CREATE SEQUENCE hypostyle_cluster.r REPLICATED", "42501"),
         ("ALTER SEQUENCE s INCREMENT 2", "0A000"),
-        ("ALTER SEQUENCE s RESTART", "0A000"),
         ("ALTER SEQUENCE s RESTART 5 MAXVALUE 9", "0A000"),
-        ("ALTER SEQUENCE s OWNED BY t.n", "0A000"),
+        ("ALTER SEQUENCE s RESTART 5 OWNED BY t.n", "0A000"),
         ("ALTER SEQUENCE s RESTART 0", "22023"),
         ("CREATE TABLE w (k BIGINT DEFAULT nextval(lower('S'))) REPLICATED", "0A000"),
         ("DROP SEQUENCE s", "2BP01"),
@@ -217,6 +217,7 @@ fn sequences_of_the_cluster_are_restarted_on_all_nodes() {
     for (sequence, restart, first) in [
         ("s", "ALTER SEQUENCE s RESTART WITH 100", 100),
         ("s", "ALTER SEQUENCE IF EXISTS s RESTART 7", 7),
+        ("s", "ALTER SEQUENCE s RESTART", 5),
         ("t_k_seq", "ALTER SEQUENCE t_k_seq RESTART WITH 1000", 1000),
         ("t_k_seq", "ALTER TABLE t ALTER COLUMN k RESTART WITH 2000", 2000),
         ("t_k_seq", "ALTER SEQUENCE t_k_seq RESTART", 1),
@@ -297,4 +298,56 @@ fn truncated_tables_count_anew_on_all_nodes() {
     cluster.on(0).execute("TRUNCATE t CONTINUE IDENTITY").unwrap();
     insert(1);
     assert!(keys(&cluster).first() > before.last());
+}
+
+#[test]
+fn a_sequence_of_the_cluster_goes_with_its_column() {
+    let cluster = Cluster::new(3);
+    let create = |name: &str| {
+        let columns = "(k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS";
+        cluster.on(0).execute(&format!("CREATE TABLE {name} {columns}")).unwrap();
+    };
+    let next = |node: usize| {
+        sorted_rows(&cluster.on(node), "SELECT nextval('s')").map(|rows| rows[0].parse::<i64>().unwrap())
+    };
+    let is_gone = || (0..3).all(|node| next(node).is_err_and(|error| error.sqlstate() == "42P01"));
+    create("t");
+    cluster.on(1).execute("CREATE SEQUENCE s START 5 OWNED BY t.n REPLICATED").unwrap();
+    cluster.on(2).execute("ALTER TABLE t ALTER COLUMN n SET DEFAULT nextval('s')").unwrap();
+    for node in [2, 1, 0] {
+        cluster.on(node).execute("INSERT INTO t (k) VALUES (1)").unwrap();
+    }
+    cluster.on(2).execute("TRUNCATE t RESTART IDENTITY").unwrap();
+    cluster.on(1).execute("INSERT INTO t (k) VALUES (1), (2)").unwrap();
+    assert_eq!(on_each(&cluster, "SELECT n FROM t"), vec![vec!["5", "6"]; 3]);
+    // Others take values of it.
+    cluster.on(0).execute("CREATE TABLE u (k BIGINT DEFAULT nextval('s')) REPLICATED").unwrap();
+    for sql in ["DROP TABLE t", "ALTER TABLE t DROP COLUMN n"] {
+        let error = failure(&cluster.on(1), sql);
+        assert_eq!(error.sqlstate(), "2BP01", "{sql}: {error}");
+        assert!(error.message().contains("\"s\" would be dropped with its column"), "{error}");
+    }
+    cluster.on(0).execute("DROP TABLE u").unwrap();
+    cluster.on(1).execute("ALTER TABLE t DROP COLUMN n").unwrap();
+    assert!(is_gone());
+    cluster.on(1).execute("CREATE SEQUENCE s OWNED BY t.k REPLICATED").unwrap();
+    cluster.on(2).execute("ALTER SEQUENCE s OWNED BY NONE").unwrap();
+    cluster.on(0).execute("DROP TABLE t").unwrap();
+    assert!((0..3).all(|node| next(node).is_ok()));
+    create("t");
+    let connection = cluster.on(1);
+    connection.execute("CREATE TABLE own (k BIGINT)").unwrap();
+    for (sql, state) in [
+        ("ALTER SEQUENCE s OWNED BY own.k", "0A000"),
+        ("ALTER SEQUENCE s OWNED BY t.other", "42703"),
+        ("BEGIN; ALTER SEQUENCE s OWNED BY t.k", "0A000"),
+    ] {
+        let error = failure(&connection, sql);
+        assert_eq!(error.sqlstate(), state, "{sql}: {error}");
+    }
+    connection.execute("ROLLBACK").unwrap();
+    connection.execute("ALTER SEQUENCE s OWNED BY t.k").unwrap();
+    assert!(next(2).is_ok());
+    cluster.on(2).execute("DROP TABLE t").unwrap();
+    assert!(is_gone());
 }

@@ -229,10 +229,11 @@ impl Session {
                 "a statement defines one table of the cluster, or changes rows of such tables, and no others",
             ));
         }
+        let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.dropped {
+            self.check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
             node.define(Change::DropTable(id))?;
         }
-        let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         let found = |id: TableId| {
             let looked = looked.iter().filter(move |(table, _)| *table == id);
             change::found(&seen, id, looked.map(|(_, looked)| *looked))
@@ -432,7 +433,8 @@ impl Session {
         let mut count = places.len() - self.run.lock().cluster.deleted_of(table.id).len();
         self.run.lock().cluster.delete(table.id, places);
         let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
-        if let Some(restarted) = definition.map(|definition| counted_anew(definition, table)) {
+        if let Some((definition, catalog)) = definition.zip(catalog.as_ref()) {
+            let restarted = counted_anew(catalog, table, definition);
             self.run.lock().cluster.restart(table.id, restarted);
         }
         let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
@@ -534,11 +536,19 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
         || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
 }
 
-/// Returns how the identity columns of a table of the cluster begin to count.
-fn counted_anew(definition: &TableEntry, table: &Table) -> Vec<Restarted> {
+/// Returns how the identity columns of a table of the cluster begin to count, and the sequences that go with
+/// its columns.
+fn counted_anew(catalog: &Catalog, table: &Table, definition: &TableEntry) -> Vec<Restarted> {
     let columns = definition.columns.iter().enumerate().filter(|(_, column)| column.identity.is_some());
     let numbers = columns.filter_map(|(place, _)| table.layout.number(place));
-    numbers.map(|column| Restarted { table: table.id, column, last: 0 }).collect()
+    let identities = numbers.map(|column| Restarted { table: table.id, column, last: 0 });
+    let is_owned = |other: &&Table| other.additions.owner.is_some_and(|owner| owner.table == table.id);
+    let owned = catalog.tables.iter().filter(is_owned).map(|sequence| Restarted {
+        table: sequence.id,
+        column: 0,
+        last: sequence.additions.start.map_or(0, |start| start.saturating_sub(1)),
+    });
+    identities.chain(owned).collect()
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.

@@ -11,7 +11,7 @@ pub use check::NODES_MAX;
 pub use difference::Difference;
 pub use entry::{
     Additions, CATALOG_FORMAT, Catalog, Column, Conversion, Counter, Finished, Fragment, Index, Layout, Node,
-    NodeState, Replica, STATEMENTS_KEPT, Table,
+    NodeState, Owner, Replica, STATEMENTS_KEPT, Table,
 };
 pub(crate) use publish::positions_of;
 #[cfg(test)]

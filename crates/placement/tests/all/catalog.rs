@@ -3,7 +3,7 @@
 use crate::common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
     Additions, Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, Index,
-    NewTable, NodeState, Publication, Referred, Restarted, STATEMENTS_KEPT, Written,
+    NewTable, NodeState, Owner, Publication, Referred, Restarted, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -419,6 +419,61 @@ fn values_are_taken_once() {
     let mut twice = set.clone();
     twice.tables[0].counters.push(last(&set));
     assert!(twice.check().is_err());
+}
+
+#[test]
+fn a_sequence_goes_with_its_column() {
+    let (before, sequence) = (whole(), TableId(5));
+    let owner = |number| Some(Owner { table: TABLE, column: number });
+    let made = |owner| {
+        let additions = Additions { start: Some(5), owner, ..Additions::default() };
+        let table = NewTable::new("main", "s", Partitioning::Replicated, 1).with_additions(additions);
+        Change::CreateTable { table, nodes: vec![ids(2)] }
+    };
+    let catalog = before.apply(&made(owner(1))).unwrap();
+    let counter = catalog.table(sequence).unwrap().counter(0).unwrap();
+    assert_eq!((counter.last, counter.since), (4, catalog.epoch));
+    assert_eq!(made_of(&before, &catalog).0, catalog);
+    assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+    let owner_in = |catalog: &Catalog| catalog.table(sequence).map(|table| table.additions.owner);
+    let altered = |columns: Vec<Column>| {
+        let table = catalog.table(TABLE).unwrap();
+        let altered = Altered {
+            table: TABLE,
+            since: Epoch(0),
+            name: table.name.clone(),
+            definition: table.definition.clone(),
+            additions: Additions::default(),
+            partitioning: table.partitioning.clone(),
+            columns,
+            rows: None,
+            refers: Vec::new(),
+            referring: Vec::new(),
+            found: Vec::new(),
+        };
+        catalog.apply(&Change::AlterTable(altered)).unwrap()
+    };
+    // It stays with a column that is given another type, and goes with one that is dropped, or its table.
+    let conversions = vec![Conversion { from: 1, to: LogicalType::Integer }];
+    let converted = altered(vec![Column::new(0), Column { conversions, ..Column::new(3) }]);
+    assert_eq!(owner_in(&converted), Some(owner(3)));
+    let dropped = altered(vec![Column::new(0)]);
+    assert_eq!(owner_in(&dropped), None);
+    assert_eq!(owner_in(&catalog.apply(&Change::DropTable(TABLE)).unwrap()), None);
+    assert_eq!(owner_in(&catalog.apply(&Change::DropTable(TableId(3))).unwrap()), Some(owner(1)));
+    let own = |catalog: &Catalog, owner| catalog.apply(&Change::Own { sequence, owner });
+    let free = own(&catalog, None).unwrap();
+    assert_eq!(owner_in(&free.apply(&Change::DropTable(TABLE)).unwrap()), Some(None));
+    let other = own(&free, Some(Owner { table: TableId(3), column: 0 })).unwrap();
+    assert_eq!(owner_in(&other.apply(&Change::DropTable(TableId(3))).unwrap()), None);
+    // There has to be the column.
+    assert_eq!(refused(dropped.apply(&made(owner(1)))), ErrorKind::Conflict);
+    for missing in [Owner { table: sequence, column: 0 }, Owner { table: TableId(9), column: 0 }] {
+        assert_eq!(refused(own(&free, Some(missing))), ErrorKind::Conflict);
+    }
+    let mut wrong = catalog.clone();
+    wrong.tables[4].additions.owner = Some(Owner { table: TableId(9), column: 0 });
+    assert!(wrong.check().is_err());
 }
 
 #[test]
