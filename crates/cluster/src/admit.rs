@@ -96,27 +96,38 @@ impl Node {
         let Reply::Catalog(known) = ask(Request::Catalog { after: Epoch(0) })?.reply()? else {
             return Err(unexpected("a message"));
         };
+        let lacks = |table: &str| old_copy(found, &format!("it lacks rows of table \"{table}\""));
+        let mut pieces = Vec::new();
         for table in &own.tables {
             // The node has the columns that it knew, if it was away when the table was altered.
             let theirs = known.as_ref().and_then(|known| known.content.table(table.id));
             for (fragment, entry) in table.numbered().filter(|(_, entry)| !entry.lost) {
                 let replica = entry.replica(found.id);
                 let Some(replica) = replica.filter(|own| own.in_sync && own.positions > 0) else { continue };
-                let lacks = || old_copy(found, &format!("it lacks rows of table \"{}\"", table.name));
-                let altered = theirs.ok_or_else(lacks)?.layout.altered;
-                let piece = Piece { altered, ..Piece::of(table, fragment, replica) };
-                // Behind the last of the rows there are none to send.
-                match ask(Request::Read { piece, first: replica.rows }).and_then(Answer::rows) {
-                    Ok(_none) => {}
-                    Err(error) if is_behind(&error) => {
-                        tracing::warn!(node = found.name, %error, "a node is refused");
-                        return Err(lacks());
-                    }
-                    Err(error) => return Err(error),
-                }
+                let altered = theirs.ok_or_else(|| lacks(&table.name))?.layout.altered;
+                pieces.push(Piece { altered, ..Piece::of(table, fragment, replica) });
             }
         }
-        Ok(())
+        let lacking = match ask(Request::Have(pieces.clone())).and_then(Answer::reply) {
+            Ok(Reply::Has { lacking }) => lacking,
+            Ok(_) => return Err(unexpected("a message")),
+            // An earlier release is asked for the rows behind the last ones of each fragment: there are none.
+            Err(error) if error.sqlstate() == "08P01" => {
+                let read = |piece: &Piece| Request::Read { piece: *piece, first: piece.rows };
+                let failed = |piece: &Piece| {
+                    let error = ask(read(piece)).and_then(Answer::rows).err()?;
+                    Some((piece.fragment, error))
+                };
+                match pieces.iter().find_map(failed) {
+                    Some((fragment, error)) if is_behind(&error) => Some(fragment),
+                    Some((_, error)) => return Err(error),
+                    None => None,
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        let table = lacking.and_then(|fragment| own.table(fragment.table));
+        table.map_or(Ok(()), |table| Err(lacks(&table.name)))
     }
 
     /// Checks that no other process is this node where the cluster finds it: one of the two databases is a

@@ -10,7 +10,7 @@ use crate::heard::{Heard, Kept};
 use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
-use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
+use crate::peers::{Answer, Peers, RowReader, is_behind, not_here, unexpected};
 use crate::ranges::Ranges;
 use crate::state;
 pub use crate::state::{SCHEMA, SEQUENCE};
@@ -424,6 +424,7 @@ impl Node {
                 Answer::Reply(Reply::AppendedAll(replies))
             }
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
+            Request::Have(pieces) => Answer::Reply(Reply::Has { lacking: self.lacking(&pieces)? }),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
             Request::Write { table, statement, seen, deletes } => {
@@ -630,6 +631,22 @@ impl Node {
             "node \"{}\" has {rows} rows in {positions} positions of {}, but {} in {} were published",
             self.name, piece.fragment, piece.rows, piece.positions
         ))
+    }
+
+    /// Returns the first fragment whose rows the node lacks, of some replicas.
+    fn lacking(&self, pieces: &[Piece]) -> Result<Option<FragmentId>> {
+        let snapshot = self.database.snapshot()?;
+        for piece in pieces {
+            match self.fragment(&snapshot, *piece) {
+                Ok(_) => {}
+                Err(error) if is_behind(&error) => {
+                    tracing::warn!(node = self.name, %error, "the node is asked for rows that it lacks");
+                    return Ok(Some(piece.fragment));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the rows of a replica.

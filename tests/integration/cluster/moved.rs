@@ -225,6 +225,9 @@ fn an_old_copy_of_a_node_is_not_taken_for_one_that_has_moved() {
     let rows = sorted_rows(&cluster.on(2), READ).unwrap();
     assert_eq!(rows, ["590|590"]);
     cluster.on(2).execute("ALTER CLUSTER ADD NODE n2 ADDRESS 'latest:1'").unwrap();
+    // It was asked for all fragments at once, and not for their rows.
+    let served = latest.1.served.counts();
+    assert!(served.contains(&("read", 0)), "{served:?}");
     cluster.nodes[2].look_after();
     assert_eq!(sorted_rows(&latest.0.connect().unwrap(), READ).unwrap(), rows);
     cluster.on(2).execute("INSERT INTO t VALUES (1000, 1)").unwrap();
