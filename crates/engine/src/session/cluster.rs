@@ -35,11 +35,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A node, and the session in which its engine works for it.
+/// The node that an engine's database is.
 pub(crate) struct ClusterNode {
     pub node: Arc<Node>,
-    /// Kept for the node, which knows it weakly.
-    _host: Arc<EngineHost>,
+    /// What works for it. That has a session, which keeps the engine: so whoever has the database open keeps
+    /// it, and other sessions, while the engine and the node know it weakly.
+    pub host: Weak<dyn Host>,
 }
 
 struct EngineHost {
@@ -52,18 +53,22 @@ struct EngineHost {
 }
 
 impl ClusterNode {
-    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Result<Arc<Self>> {
+    /// Gives a node its engine, and returns what works for it as well.
+    ///
+    /// # Errors
+    /// Those of making tables.
+    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Result<(Self, Arc<dyn Host>)> {
         // A program may answer calls itself.
         let _already = engine.set_calls(Arc::new(NodeCalls(node.clone())));
-        let host = Arc::new(EngineHost {
+        let host: Arc<dyn Host> = Arc::new(EngineHost {
             engine: Arc::downgrade(engine),
             session: OnceLock::new(),
             environment: Mutex::default(),
             stages: Arc::default(),
         });
-        let weak: Weak<EngineHost> = Arc::downgrade(&host);
-        node.bind(weak)?;
-        Ok(Arc::new(Self { node, _host: host }))
+        let known = Arc::downgrade(&host);
+        node.bind(known.clone())?;
+        Ok((Self { node, host: known }, host))
     }
 }
 
