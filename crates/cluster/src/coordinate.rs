@@ -242,7 +242,7 @@ fn told(effects: Vec<Effect>) -> Result<u64> {
 type Answers = (Sender<(NodeId, Option<Answer<Catalog>>)>, Receiver<(NodeId, Option<Answer<Catalog>>)>);
 
 impl Node {
-    /// Makes this node the coordinator, in a new term.
+    /// Makes this node the coordinator, in a new term, because somebody says so.
     ///
     /// # Errors
     /// `Conflict` if another one is meanwhile, or another process may be this node; `Connection` if no

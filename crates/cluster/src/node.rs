@@ -21,7 +21,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
-use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
+use hypostyle_placement::term::{After, Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
@@ -408,7 +408,8 @@ impl Node {
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
             Request::Drain => Answer::Reply(self.drain_here()?),
-            Request::TakeOver => Answer::Reply(self.promote().map(|_| Reply::TookOver)?),
+            // Nobody has said that another process which was this node has ended.
+            Request::TakeOver => Answer::Reply(self.promote_after(After::Anybody).map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
