@@ -504,6 +504,41 @@ impl sqllogictest::DB for Twins {
 }
 
 #[test]
+fn nodes_that_nobody_has_open_keep_no_files() {
+    alone::run("cluster::dropped_nodes");
+}
+
+#[test]
+#[ignore = "run by nodes_that_nobody_has_open_keep_no_files in a process of its own, whose files it counts"]
+fn dropped_nodes() {
+    let files = || {
+        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let links = links.filter_map(|link| std::fs::read_link(link.path()).ok());
+        links.filter(|link| link.to_string_lossy().contains("memfd:hypostyle")).count()
+    };
+    for closes in [false, true] {
+        let cluster = Cluster::new(3);
+        let connection = cluster.on(1);
+        connection
+            .execute("CREATE TABLE t (k BIGINT, n BIGINT) PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2")
+            .unwrap();
+        connection.execute("INSERT INTO t SELECT v, v FROM generate_series(1, 600) AS r (v)").unwrap();
+        assert_eq!(on_each(&cluster, "SELECT count(*), max(n) FROM t"), vec![vec!["600|600"]; 3]);
+        assert!(files() > 0);
+        if closes {
+            cluster.databases.iter().for_each(|database| database.close().unwrap());
+        }
+        drop((connection, cluster));
+        // Threads that ask other nodes end a moment later.
+        let since = std::time::Instant::now();
+        while files() > 0 {
+            assert!(since.elapsed().as_secs() < 30, "{} files are left, closes: {closes}", files());
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+#[test]
 fn queries_of_scripts_have_the_rows_of_one_node() {
     alone::run("cluster::scripts_over_nodes");
 }

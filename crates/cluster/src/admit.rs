@@ -1,11 +1,11 @@
 //! Adds nodes to the cluster, and refuses databases that are copies of its nodes: whoever has the files of
 //! before has forgotten rows that were acknowledged, and what it has promised to coordinators.
 
-use crate::coordinate::start_thread;
+use crate::coordinate::{MAJORITY, start_thread};
 use crate::heard::Kept;
 use crate::message::{Addressed, Piece, Reply, Request};
 use crate::node::Node;
-use crate::peers::{Answer, is_behind, not_here, unexpected};
+use crate::peers::{Answer, is_behind, is_unreachable, not_here, unexpected};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
 use hypostyle_placement::{Epoch, NodeId};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -30,6 +30,7 @@ impl Node {
     /// [`Self::change`].
     pub fn add_node(&self, name: &str, address: &str) -> Result<Arc<Catalog>> {
         self.check_coordinates()?;
+        self.ask_again()?;
         let unknown = Member {
             id: NodeId(Uuid::nil()),
             name: name.into(),
@@ -95,27 +96,38 @@ impl Node {
         let Reply::Catalog(known) = ask(Request::Catalog { after: Epoch(0) })?.reply()? else {
             return Err(unexpected("a message"));
         };
+        let lacks = |table: &str| old_copy(found, &format!("it lacks rows of table \"{table}\""));
+        let mut pieces = Vec::new();
         for table in &own.tables {
             // The node has the columns that it knew, if it was away when the table was altered.
             let theirs = known.as_ref().and_then(|known| known.content.table(table.id));
             for (fragment, entry) in table.numbered().filter(|(_, entry)| !entry.lost) {
                 let replica = entry.replica(found.id);
                 let Some(replica) = replica.filter(|own| own.in_sync && own.positions > 0) else { continue };
-                let lacks = || old_copy(found, &format!("it lacks rows of table \"{}\"", table.name));
-                let altered = theirs.ok_or_else(lacks)?.layout.altered;
-                let piece = Piece { altered, ..Piece::of(table, fragment, replica) };
-                // Behind the last of the rows there are none to send.
-                match ask(Request::Read { piece, first: replica.rows }).and_then(Answer::rows) {
-                    Ok(_none) => {}
-                    Err(error) if is_behind(&error) => {
-                        tracing::warn!(node = found.name, %error, "a node is refused");
-                        return Err(lacks());
-                    }
-                    Err(error) => return Err(error),
-                }
+                let altered = theirs.ok_or_else(|| lacks(&table.name))?.layout.altered;
+                pieces.push(Piece { altered, ..Piece::of(table, fragment, replica) });
             }
         }
-        Ok(())
+        let lacking = match ask(Request::Have(pieces.clone())).and_then(Answer::reply) {
+            Ok(Reply::Has { lacking }) => lacking,
+            Ok(_) => return Err(unexpected("a message")),
+            // An earlier release is asked for the rows behind the last ones of each fragment: there are none.
+            Err(error) if error.sqlstate() == "08P01" => {
+                let read = |piece: &Piece| Request::Read { piece: *piece, first: piece.rows };
+                let failed = |piece: &Piece| {
+                    let error = ask(read(piece)).and_then(Answer::rows).err()?;
+                    Some((piece.fragment, error))
+                };
+                match pieces.iter().find_map(failed) {
+                    Some((fragment, error)) if is_behind(&error) => Some(fragment),
+                    Some((_, error)) => return Err(error),
+                    None => None,
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        let table = lacking.and_then(|fragment| own.table(fragment.table));
+        table.map_or(Ok(()), |table| Err(lacks(&table.name)))
     }
 
     /// Checks that no other process is this node where the cluster finds it: one of the two databases is a
@@ -128,12 +140,80 @@ impl Node {
         let Some(catalog) = self.catalog() else { return Ok(()) };
         let Some(own) = catalog.node(self.id()) else { return Ok(()) };
         let is_copy = match self.call(own, Request::Identify, None).and_then(Answer::reply) {
-            Ok(Reply::Identity { run: Some(run), .. }) => run != self.run(),
+            Ok(Reply::Identity { run: Some(run), promised, stored, .. }) => {
+                let is_another = run != self.run();
+                if is_another {
+                    self.heard.note(self.id(), Kept { promised, stored });
+                }
+                is_another
+            }
             // Nobody knows, if the other one has been cut off.
             _ => self.is_copy.load(Ordering::Acquire),
         };
         self.is_copy.store(is_copy, Ordering::Release);
         self.check_no_copy()
+    }
+
+    /// Asks again whether another process is this node, if there was one the last time: somebody wants this
+    /// one to coordinate, and so says that the other one has ended. That it does not answer is no proof: the
+    /// silence counts together with that word, and only if this database has forgotten nothing that is known.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if the other one answers, or this one has forgotten something, or may have.
+    pub(crate) fn ask_again(&self) -> Result<()> {
+        if !self.is_copy.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let catalog = self.known_catalog()?;
+        let Some(own) = catalog.node(self.id()) else { return self.check_no_copy() };
+        match self.call(own, Request::Identify, None).and_then(Answer::reply) {
+            Err(error) if is_unreachable(&error) => {}
+            _ => return self.check_alone(),
+        }
+        self.check_remembers(&catalog, &Member { address: self.address().into(), ..own.clone() })?;
+        tracing::warn!(
+            node = self.name(),
+            "this node may coordinate again: somebody says that the other one has ended"
+        );
+        self.is_copy.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Checks that this database keeps what another process was heard to keep that is this node, and what all
+    /// other nodes keep: any of them may have been in a majority with that process. Whoever is asked for a
+    /// majority of two nodes is the only other one, and tells the coordinator itself.
+    ///
+    /// # Errors
+    /// `Conflict` (55000) if it keeps less, or a node does not answer.
+    fn check_remembers(&self, catalog: &Catalog, found: &Member) -> Result<()> {
+        let kept = self.kept();
+        if kept.forgets(self.heard.of(self.id())) {
+            return Err(old_copy(found, "the other one has promised or stored more than it"));
+        }
+        let others = catalog.nodes.len().saturating_sub(1);
+        if others < 2 {
+            return Ok(());
+        }
+        let heard = self.ask_others(catalog, &Request::Identify)?;
+        let end = Instant::now() + MAJORITY;
+        for _ in 0..others {
+            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Ok(Reply::Identity { promised, stored, .. })) => {
+                    if kept.forgets(Kept { promised, stored }) {
+                        return Err(old_copy(found, "other nodes have promised or stored more than it"));
+                    }
+                }
+                _ => {
+                    return Err(not_here(format!(
+                        "another process was node \"{}\" at {}: this one coordinates only once all other nodes have said \
+                         that it has forgotten nothing, and one of them does not answer",
+                        self.name(),
+                        catalog.node(self.id()).map_or("?", |own| own.address.as_str())
+                    )));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Does what [`Self::check_alone`] says for a node that begins: the process that was it before may take a

@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef, UInt32Type,
 use arrow::error::ArrowError;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
-use hypostyle_placement::catalog::{Catalog, Found, Fragment};
+use hypostyle_placement::catalog::{Catalog, Found, Fragment, Restarted};
 use hypostyle_placement::{Epoch, FragmentId};
 use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -93,6 +93,10 @@ pub struct Seen {
     /// earlier release does not know this, and refuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) synced: Option<u32>,
+    /// The columns that the statement has count anew, once it is published. An earlier release does not know
+    /// this, and refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) restarts: Vec<Restarted>,
 }
 
 /// What a statement has looked for in a table, for a foreign key of the one that it changes, or to it.
@@ -147,13 +151,20 @@ impl Seen {
             Some((number, fragment.deleted))
         });
         let deletions = deletions.collect();
-        Ok(Self { altered, deletions, free: None, found: Vec::new(), synced: None })
+        let (found, restarts) = (Vec::new(), Vec::new());
+        Ok(Self { altered, deletions, free: None, found, synced: None, restarts })
     }
 
     /// Says how many replicas of each fragment have to have what the statement changes.
     #[must_use]
     pub fn wanting_replicas(self, least: u32) -> Self {
         Self { synced: Some(least).filter(|least| *least > 1), ..self }
+    }
+
+    /// Has columns count anew when the statement is published.
+    #[must_use]
+    pub fn restarting(self, restarts: Vec<Restarted>) -> Self {
+        Self { restarts, ..self }
     }
 
     /// Returns what a statement has seen that has also looked into tables which foreign keys connect with
@@ -578,7 +589,8 @@ mod tests {
     #[test]
     fn a_statement_that_is_not_known_any_more_adds_no_row() {
         let (altered, deletions) = (Epoch(1), BTreeMap::new());
-        let seen = Seen { altered, deletions, free: None, found: Vec::new(), synced: None };
+        let seen =
+            Seen { altered, deletions, free: None, found: Vec::new(), synced: None, restarts: Vec::new() };
         assert_eq!(seen.free(0), None);
         let known = seen.of_known_statement();
         // No fragment has ever had so many rows.

@@ -8,7 +8,9 @@ use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
 use hypostyle_placement::append::{self, Append, Effect};
-use hypostyle_placement::catalog::{Altered, Catalog, Change, Found, Node as Member, Publication, Table};
+use hypostyle_placement::catalog::{
+    Altered, Catalog, Change, Found, Node as Member, Publication, Restarted, Table,
+};
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::term::{After, Answer, Ask, CHANGES_MAX, Coordinator, Output, Ticket};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, StatementId, Term};
@@ -189,6 +191,8 @@ struct Writer {
     effects: VecDeque<Effect>,
     /// What the statement has found in other tables.
     found: Vec<Found>,
+    /// The columns that the statement has count anew.
+    restarts: Vec<Restarted>,
     /// How many replicas of each fragment have to have written.
     least: usize,
     /// Why a replica has not written.
@@ -238,11 +242,13 @@ fn told(effects: Vec<Effect>) -> Result<u64> {
 type Answers = (Sender<(NodeId, Option<Answer<Catalog>>)>, Receiver<(NodeId, Option<Answer<Catalog>>)>);
 
 impl Node {
-    /// Makes this node the coordinator, in a new term.
+    /// Makes this node the coordinator, in a new term, because somebody says so.
     ///
     /// # Errors
-    /// `Conflict` if another one is meanwhile; `Connection` if no majority of the nodes is there.
+    /// `Conflict` if another one is meanwhile, or another process may be this node; `Connection` if no
+    /// majority of the nodes is there.
     pub fn promote(&self) -> Result<Arc<Catalog>> {
+        self.ask_again()?;
         self.promote_after(After::Anybody)
     }
 
@@ -627,9 +633,10 @@ impl Node {
                 return Ok(tables.iter().filter_map(finished).map(|finished| finished.rows).sum());
             };
             let effects = VecDeque::from([effect]);
-            let (sent, found) = (Arc::new(sent), changes.seen.found.clone());
+            let (found, restarts) = (changes.seen.found.clone(), changes.seen.restarts.clone());
+            let sent = Arc::new(sent);
             let least = replicas_wanted(entry, changes.seen);
-            writers.insert(*id, Writer { append, sent, effects, found, least, failed: None });
+            writers.insert(*id, Writer { append, sent, effects, found, restarts, least, failed: None });
         }
         self.attempt(statement, writers)
     }
@@ -645,7 +652,8 @@ impl Node {
                     match effect {
                         Effect::Commit(Change::Publish(publication)) => {
                             let found = std::mem::take(&mut writer.found);
-                            publications.push(Publication { found, ..publication });
+                            let restarts = std::mem::take(&mut writer.restarts);
+                            publications.push(Publication { found, restarts, ..publication });
                         }
                         Effect::Commit(change) => {
                             let begun = self.begin_to_write(change);

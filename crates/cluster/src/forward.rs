@@ -294,7 +294,11 @@ impl Node {
     /// Publishes a change of a table's definition that another node asks for.
     pub(crate) fn define_for_another(&self, change: Change) -> Result<Reply> {
         self.check_coordinates()?;
-        if !matches!(change, Change::CreateTable { .. } | Change::AlterTable(_) | Change::DropTable(_)) {
+        let is_of_tables = matches!(
+            change,
+            Change::CreateTable { .. } | Change::AlterTable(_) | Change::DropTable(_) | Change::Own { .. }
+        );
+        if !is_of_tables {
             return Err(Error::new(ErrorKind::Denied, "another node may only ask for changes of tables"));
         }
         Ok(Reply::Published { rows: 0, epoch: self.define_here(change)?.epoch })

@@ -534,6 +534,7 @@ mod tests {
                 replicas: vec![Written { node: OWNER, life: Life(2), base: 0, positions: Some(5) }],
             }],
             found: Vec::new(),
+            restarts: Vec::new(),
         };
         let publish = Change::Publish(publication);
         let published = begun.apply(&publish).unwrap();

@@ -41,7 +41,7 @@ impl Served {
             | Request::Drain
             | Request::InRows => "catalog",
             Request::Backup { .. } => "backup",
-            Request::Identify | Request::Missed(_) | Request::Weigh { .. } => "identify",
+            Request::Identify | Request::Missed(_) | Request::Weigh { .. } | Request::Have(_) => "identify",
             Request::Read { .. } => "read",
             Request::Run { .. } | Request::Stage(_) | Request::Rows(_) => "task",
             Request::Write { .. }

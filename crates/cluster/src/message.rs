@@ -118,6 +118,8 @@ pub enum Request {
         /// The rows that are left out, counted without deleted ones.
         first: u64,
     },
+    /// Do you have the rows of these replicas? An earlier release does not know this.
+    Have(Vec<Piece>),
     /// Run a part of a query.
     Run(Box<Task>),
     /// Take a step of a backup of the cluster.
@@ -366,6 +368,11 @@ pub enum Reply {
     OtherBase,
     /// The answer to [`Request::Catalog`].
     Catalog(Option<Box<Stored<Catalog>>>),
+    /// The answer to [`Request::Have`].
+    Has {
+        /// The first fragment whose rows the node lacks.
+        lacking: Option<FragmentId>,
+    },
     /// The answer to [`Request::Append`].
     Appended(append::Reply),
     /// The answers to [`Request::AppendAll`], in the order of its requests.

@@ -10,7 +10,7 @@ use crate::heard::{Heard, Kept};
 use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
-use crate::peers::{Answer, Peers, RowReader, not_here, unexpected};
+use crate::peers::{Answer, Peers, RowReader, is_behind, not_here, unexpected};
 use crate::ranges::Ranges;
 use crate::state;
 pub use crate::state::{SCHEMA, SEQUENCE};
@@ -21,7 +21,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
-use hypostyle_placement::term::{Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
+use hypostyle_placement::term::{After, Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
@@ -408,7 +408,8 @@ impl Node {
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
             Request::Drain => Answer::Reply(self.drain_here()?),
-            Request::TakeOver => Answer::Reply(self.promote().map(|_| Reply::TookOver)?),
+            // Nobody has said that another process which was this node has ended.
+            Request::TakeOver => Answer::Reply(self.promote_after(After::Anybody).map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
             Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
             Request::Append { request, altered } => {
@@ -424,6 +425,7 @@ impl Node {
                 Answer::Reply(Reply::AppendedAll(replies))
             }
             Request::Read { piece, first } => Answer::Rows(self.read(piece, first)?),
+            Request::Have(pieces) => Answer::Reply(Reply::Has { lacking: self.lacking(&pieces)? }),
             Request::Run(task) => Answer::Rows(self.host()?.run(&self.shared()?, *task)?),
             Request::Backup(step) => Answer::Reply(self.take_backup_step(step).map(|()| Reply::BackedUp)?),
             Request::Write { table, statement, seen, deletes } => {
@@ -570,7 +572,7 @@ impl Node {
     }
 
     /// Returns what the node keeps of coordinators' messages.
-    fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> Kept {
         let voter = self.voter.lock();
         let of = |voter: &Voter<Catalog>| Kept {
             promised: voter.promised,
@@ -630,6 +632,22 @@ impl Node {
             "node \"{}\" has {rows} rows in {positions} positions of {}, but {} in {} were published",
             self.name, piece.fragment, piece.rows, piece.positions
         ))
+    }
+
+    /// Returns the first fragment whose rows the node lacks, of some replicas.
+    fn lacking(&self, pieces: &[Piece]) -> Result<Option<FragmentId>> {
+        let snapshot = self.database.snapshot()?;
+        for piece in pieces {
+            match self.fragment(&snapshot, *piece) {
+                Ok(_) => {}
+                Err(error) if is_behind(&error) => {
+                    tracing::warn!(node = self.name, %error, "the node is asked for rows that it lacks");
+                    return Ok(Some(piece.fragment));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the rows of a replica.

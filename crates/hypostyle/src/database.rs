@@ -2,11 +2,11 @@
 
 use crate::Connection;
 use crate::attached::PostgresDialer;
-use hypostyle_cluster::node::Node;
+use hypostyle_cluster::node::{Host, Node};
 use hypostyle_cluster::peers::Peers;
 use hypostyle_engine::{Calls, Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
-use hypostyle_sync::RwLock;
+use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -65,6 +65,8 @@ pub struct OpenOptions {
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<RwLock<Option<Arc<Engine>>>>,
+    /// What works for the node that the database is, if it is one.
+    host: Arc<Mutex<Option<Arc<dyn Host>>>>,
     path: Option<PathBuf>,
 }
 
@@ -123,7 +125,7 @@ impl Database {
         };
         let engine = Engine::new(database, engine)?;
         engine.set_dialer(Arc::new(PostgresDialer))?;
-        Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), path })
+        Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), host: Arc::default(), path })
     }
 
     /// Opens a connection with its own settings and prepared statements.
@@ -150,7 +152,9 @@ impl Database {
     /// # Errors
     /// Those of the database; `Closed`.
     pub fn join_cluster(&self, name: &str, address: &str, peers: Arc<dyn Peers>) -> Result<Arc<Node>> {
-        self.engine()?.join_cluster(name, address, peers)
+        let (node, host) = self.engine()?.join_cluster(name, address, peers)?;
+        *self.host.lock() = Some(host);
+        Ok(node)
     }
 
     /// Returns the node of a cluster that the database is; `None` also once it is closed.
@@ -168,6 +172,8 @@ impl Database {
         if let Some(engine) = self.engine.write().take() {
             engine.close();
         }
+        // Sessions of connections keep it until they end.
+        let _host = self.host.lock().take();
         Ok(())
     }
 

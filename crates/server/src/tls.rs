@@ -16,6 +16,9 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub struct Tls {
     pub(crate) config: Arc<rustls::ServerConfig>,
+    /// What it speaks where no other node comes: nobody is asked for a certificate that only nodes have to
+    /// show.
+    pub(crate) of_postgres: Arc<rustls::ServerConfig>,
     /// What logins are bound to, where the certificate's signature has a hash.
     pub(crate) end_point: Option<Arc<[u8]>>,
     /// Looks at the certificates of other nodes of a cluster, if they have to show some.
@@ -53,16 +56,29 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .map_err(wrong)?;
         let nodes = node_authorities.map(|path| verifier(&[path])).transpose()?;
-        let config = match (client_authorities, &nodes) {
-            (None, None) => config.with_no_client_auth(),
-            (None, Some(nodes)) => config.with_client_cert_verifier(Arc::new(AnyOrNone(nodes.clone()))),
-            (Some(clients), _) => {
+        let clients = match client_authorities {
+            None => None,
+            Some(clients) => {
                 let authorities: Vec<&Path> = [clients].into_iter().chain(node_authorities).collect();
-                config.with_client_cert_verifier(verifier(&authorities)?)
+                Some(verifier(&authorities)?)
             }
         };
-        let config = config.with_single_cert(chain, private).map_err(wrong)?;
-        Ok(Self { config: Arc::new(config), end_point, nodes })
+        let any = |nodes: &Arc<dyn ClientCertVerifier>| -> Arc<dyn ClientCertVerifier> {
+            Arc::new(AnyOrNone(nodes.clone()))
+        };
+        let asking = |verifier: Option<Arc<dyn ClientCertVerifier>>| {
+            let config = match verifier {
+                Some(verifier) => config.clone().with_client_cert_verifier(verifier),
+                None => config.clone().with_no_client_auth(),
+            };
+            config.with_single_cert(chain.clone(), private.clone_key()).map(Arc::new).map_err(wrong)
+        };
+        let of_postgres = asking(clients.clone())?;
+        let config = match (clients, nodes.as_ref().map(any)) {
+            (None, Some(any)) => asking(Some(any))?,
+            _ => of_postgres.clone(),
+        };
+        Ok(Self { config, of_postgres, end_point, nodes })
     }
 
     /// Says whether somebody has shown the certificate of a node, his own first of those that lead to an
@@ -77,8 +93,8 @@ impl Tls {
     }
 }
 
-/// Lets clients show no certificate, or whichever one they have: many programs show the one for other servers
-/// to whoever asks, and only nodes are meant here. Who is one is looked at when it says so
+/// Lets clients show no certificate, or whichever one they have: programs show the one for other servers to
+/// whoever asks, and only nodes are meant here. Who is one is looked at when it says so
 /// ([`Tls::is_node`]). Whoever shows a certificate has its key in any case.
 #[derive(Debug)]
 struct AnyOrNone(Arc<dyn ClientCertVerifier>);
@@ -149,5 +165,80 @@ fn unreadable(path: &Path, error: rustls_pki_types::pem::Error) -> Error {
             Error::from_io(&error, format_args!("cannot read \"{}\"", path.display()))
         }
         other => Error::invalid_input(format!("\"{}\" is not a PEM file: {other}", path.display())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::client::ResolvesClientCert;
+    use rustls::sign::CertifiedKey;
+    use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// Notes whether a client is asked for a certificate, and shows none.
+    #[derive(Debug, Default)]
+    struct Asked(AtomicBool);
+
+    impl ResolvesClientCert for Asked {
+        fn resolve(&self, _hints: &[&[u8]], _schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+            self.0.store(true, Ordering::Relaxed);
+            None
+        }
+
+        fn has_certs(&self) -> bool {
+            true
+        }
+    }
+
+    /// Says whether a client that trusts a certificate is asked for its own.
+    fn is_asked(config: &Arc<ServerConfig>, trusted: &Path) -> bool {
+        let asked = Arc::new(Asked::default());
+        let mut roots = RootCertStore::empty();
+        read_certificates(trusted).unwrap().into_iter().for_each(|root| roots.add(root).unwrap());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let own = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_client_cert_resolver(asked.clone());
+        let mut client = ClientConnection::new(Arc::new(own), "localhost".try_into().unwrap()).unwrap();
+        let mut server = ServerConnection::new(config.clone()).unwrap();
+        while client.is_handshaking() || server.is_handshaking() {
+            let (mut sent, mut answered) = (Vec::new(), Vec::new());
+            while client.wants_write() {
+                client.write_tls(&mut sent).unwrap();
+            }
+            let mut sent = sent.as_slice();
+            while !sent.is_empty() {
+                server.read_tls(&mut sent).unwrap();
+                server.process_new_packets().unwrap();
+            }
+            while server.wants_write() {
+                server.write_tls(&mut answered).unwrap();
+            }
+            let mut answered = answered.as_slice();
+            while !answered.is_empty() {
+                client.read_tls(&mut answered).unwrap();
+                client.process_new_packets().unwrap();
+            }
+        }
+        asked.0.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn nobody_is_asked_for_a_certificate_of_nodes_where_none_come() {
+        let directory = tempfile::tempdir().unwrap();
+        let (certificate, key) = (directory.path().join("own.pem"), directory.path().join("own.key"));
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        std::fs::write(&certificate, certified.cert.pem()).unwrap();
+        std::fs::write(&key, certified.signing_key.serialize_pem()).unwrap();
+        let alone = Tls::read(&certificate, &key, None).unwrap();
+        assert!(!is_asked(&alone.config, &certificate) && !is_asked(&alone.of_postgres, &certificate));
+        let of_node = Tls::of_node(&certificate, &key, None, Some(&certificate)).unwrap();
+        assert!(is_asked(&of_node.config, &certificate) && !is_asked(&of_node.of_postgres, &certificate));
+        // Clients that have to show one are asked wherever they come.
+        let of_clients = Tls::of_node(&certificate, &key, Some(&certificate), Some(&certificate)).unwrap();
+        assert!(Arc::ptr_eq(&of_clients.config, &of_clients.of_postgres));
     }
 }

@@ -225,9 +225,44 @@ fn an_old_copy_of_a_node_is_not_taken_for_one_that_has_moved() {
     let rows = sorted_rows(&cluster.on(2), READ).unwrap();
     assert_eq!(rows, ["590|590"]);
     cluster.on(2).execute("ALTER CLUSTER ADD NODE n2 ADDRESS 'latest:1'").unwrap();
+    // It was asked for all fragments at once, and not for their rows.
+    let served = latest.1.served.counts();
+    assert!(served.contains(&("read", 0)), "{served:?}");
     cluster.nodes[2].look_after();
     assert_eq!(sorted_rows(&latest.0.connect().unwrap(), READ).unwrap(), rows);
     cluster.on(2).execute("INSERT INTO t VALUES (1000, 1)").unwrap();
     assert_eq!(sorted_rows(&latest.0.connect().unwrap(), READ).unwrap(), ["591|591"]);
     drop((early, old));
+}
+
+#[test]
+fn a_node_that_has_seen_a_copy_coordinates_again_once_the_other_one_has_ended() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = backup::new_on_disk(directory.path());
+    let (early, again) =
+        (copied(&cluster, directory.path(), "early"), copied(&cluster, directory.path(), "again"));
+    let promote = |on: &(Database, Arc<Node>)| on.0.connect().unwrap().execute("ALTER CLUSTER PROMOTE n2");
+    let refused = |on: &(Database, Arc<Node>), why: &str| {
+        let error = promote(on).map(drop).unwrap_err();
+        assert_eq!(error.sqlstate(), "55000", "{error}");
+        assert!(error.message().contains(why), "{error}");
+    };
+    for copy in [&early, &again] {
+        assert!(copy.1.check_alone().is_err());
+        refused(copy, "\"n2\" runs at h2:1 already");
+    }
+    cluster.cut(1);
+    // Nobody has said yet that it has ended.
+    assert!(again.1.check_alone().is_err());
+    // One that does not answer may know what the other one and it have stored.
+    cluster.cut(2);
+    refused(&again, "does not answer");
+    cluster.mend(2);
+    promote(&again).unwrap();
+    let database = again.0.connect().unwrap();
+    database.execute("ALTER CLUSTER ADD NODE n2 ADDRESS 'again:1'").unwrap();
+    database.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS").unwrap();
+    again.1.check_alone().unwrap();
+    // The others have promised more than the other copy knows of.
+    refused(&early, "other nodes have promised or stored more");
 }

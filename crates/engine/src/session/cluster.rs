@@ -23,7 +23,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::Epoch;
-use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Restarted, Table};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
@@ -35,11 +35,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock, Weak};
 
-/// A node, and the session in which its engine works for it.
+/// The node that an engine's database is.
 pub(crate) struct ClusterNode {
     pub node: Arc<Node>,
-    /// Kept for the node, which knows it weakly.
-    _host: Arc<EngineHost>,
+    /// What works for it. That has a session, which keeps the engine: so whoever has the database open keeps
+    /// it, and other sessions, while the engine and the node know it weakly.
+    pub host: Weak<dyn Host>,
 }
 
 struct EngineHost {
@@ -52,18 +53,22 @@ struct EngineHost {
 }
 
 impl ClusterNode {
-    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Result<Arc<Self>> {
+    /// Gives a node its engine, and returns what works for it as well.
+    ///
+    /// # Errors
+    /// Those of making tables.
+    pub fn new(engine: &Arc<Engine>, node: Arc<Node>) -> Result<(Self, Arc<dyn Host>)> {
         // A program may answer calls itself.
         let _already = engine.set_calls(Arc::new(NodeCalls(node.clone())));
-        let host = Arc::new(EngineHost {
+        let host: Arc<dyn Host> = Arc::new(EngineHost {
             engine: Arc::downgrade(engine),
             session: OnceLock::new(),
             environment: Mutex::default(),
             stages: Arc::default(),
         });
-        let weak: Weak<EngineHost> = Arc::downgrade(&host);
-        node.bind(weak)?;
-        Ok(Arc::new(Self { node, _host: host }))
+        let known = Arc::downgrade(&host);
+        node.bind(known.clone())?;
+        Ok((Self { node, host: known }, host))
     }
 }
 
@@ -215,7 +220,7 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
-        let ClusterChanges { mut deleted, values, free_keys, looked, has_looked } =
+        let ClusterChanges { mut deleted, values, free_keys, looked, mut restarts, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
         let done = self.of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
@@ -229,10 +234,11 @@ impl Session {
                 "a statement defines one table of the cluster, or changes rows of such tables, and no others",
             ));
         }
+        let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.dropped {
+            self.check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
             node.define(Change::DropTable(id))?;
         }
-        let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         let found = |id: TableId| {
             let looked = looked.iter().filter(move |(table, _)| *table == id);
             change::found(&seen, id, looked.map(|(_, looked)| *looked))
@@ -247,12 +253,14 @@ impl Session {
         for id in done.written {
             let deleted = deleted.remove(&id).unwrap_or_default();
             let rows = rows_of(transaction, &seen, id)?;
-            if rows.rows() == 0 && deleted.is_empty() {
+            let restarted = restarts.remove(&id).unwrap_or_default();
+            if rows.rows() == 0 && deleted.is_empty() && restarted.is_empty() {
                 // What it has appended, it has deleted.
                 continue;
             }
             let least = self.synced_replicas.load(Ordering::Relaxed);
             let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id)).wanting_replicas(least);
+            let of_table = of_table.restarting(restarted);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
                 true if self.is_sent_again(id) => of_table.of_known_statement(),
@@ -408,11 +416,17 @@ impl Session {
         .map(|()| DONE)
     }
 
-    /// Deletes all rows of a table of the cluster, and returns their number.
+    /// Deletes all rows of a table of the cluster, and returns their number. If its columns count anew, that
+    /// is published with it.
     ///
     /// # Errors
     /// `UnknownName` if it was dropped.
-    pub(crate) fn truncate_in_cluster(&self, writer: &mut Transaction, id: TableId) -> Result<u64> {
+    pub(crate) fn truncate_in_cluster(
+        &self,
+        writer: &mut Transaction,
+        id: TableId,
+        restarts: bool,
+    ) -> Result<u64> {
         let (catalog, of_cluster) = (self.scope.catalog_of_cluster(), self.cluster_table_of(writer, id));
         let table = catalog.as_ref().zip(of_cluster).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
@@ -423,6 +437,11 @@ impl Session {
         }
         let mut count = places.len() - self.run.lock().cluster.deleted_of(table.id).len();
         self.run.lock().cluster.delete(table.id, places);
+        let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
+        if let Some((definition, catalog)) = definition.zip(catalog.as_ref()) {
+            let restarted = counted_anew(catalog, table, definition);
+            self.run.lock().cluster.restart(table.id, restarted);
+        }
         let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
         if own > 0 {
             let mut all = RoaringTreemap::new();
@@ -520,6 +539,21 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
         || tables(before) < tables(after)
         || views(after).iter().any(|view| !views(before).contains(view))
         || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
+}
+
+/// Returns how the identity columns of a table of the cluster begin to count, and the sequences that go with
+/// its columns.
+fn counted_anew(catalog: &Catalog, table: &Table, definition: &TableEntry) -> Vec<Restarted> {
+    let columns = definition.columns.iter().enumerate().filter(|(_, column)| column.identity.is_some());
+    let numbers = columns.filter_map(|(place, _)| table.layout.number(place));
+    let identities = numbers.map(|column| Restarted { table: table.id, column, last: 0 });
+    let is_owned = |other: &&Table| other.additions.owner.is_some_and(|owner| owner.table == table.id);
+    let owned = catalog.tables.iter().filter(is_owned).map(|sequence| Restarted {
+        table: sequence.id,
+        column: 0,
+        last: sequence.additions.start.map_or(0, |start| start.saturating_sub(1)),
+    });
+    identities.chain(owned).collect()
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.

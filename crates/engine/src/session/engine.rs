@@ -9,7 +9,7 @@ use crate::planner::Planners;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use hypostyle_cluster::node::Node;
+use hypostyle_cluster::node::{Host, Node};
 use hypostyle_cluster::peers::Peers;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::QueryPool;
@@ -89,7 +89,7 @@ pub struct Engine {
     /// What connects to databases of other systems.
     dialer: OnceLock<Arc<dyn Dialer>>,
     /// The node of a cluster that the database is.
-    node: OnceLock<Arc<ClusterNode>>,
+    node: OnceLock<ClusterNode>,
 }
 
 /// The present activity of a session.
@@ -125,7 +125,8 @@ impl Engine {
         }))
     }
 
-    /// Makes the database a node of a cluster, once: sessions opened from then on know its tables.
+    /// Makes the database a node of a cluster, once: sessions opened from then on know its tables. The node
+    /// works as long as what is returned with it is kept, or one of these sessions.
     ///
     /// # Errors
     /// Those of the node.
@@ -134,17 +135,22 @@ impl Engine {
         name: &str,
         address: &str,
         peers: Arc<dyn Peers>,
-    ) -> Result<Arc<Node>> {
+    ) -> Result<(Arc<Node>, Arc<dyn Host>)> {
         let threads = self.options().threads;
         let node = Node::open(name, address, self.database.clone(), threads, peers)?;
-        let new = ClusterNode::new(self, node)?;
+        let (new, host) = ClusterNode::new(self, node)?;
         let joined = self.node.get_or_init(|| new);
-        Ok(joined.node.clone())
+        Ok((joined.node.clone(), joined.host.upgrade().unwrap_or(host)))
     }
 
     /// Returns the node of a cluster that the database is.
     pub fn node(&self) -> Option<&Arc<Node>> {
         self.node.get().map(|joined| &joined.node)
+    }
+
+    /// Returns what works for that node, as long as somebody has the database open.
+    pub(super) fn host(&self) -> Option<Arc<dyn Host>> {
+        self.node.get()?.host.upgrade()
     }
 
     /// Has ATTACH take addresses of databases of other systems, which are refused until then.

@@ -47,6 +47,7 @@ use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::scope::{Scope, TableResolver};
 use hypostyle_catalog::sequence::Sequences;
+use hypostyle_cluster::node::Host;
 use hypostyle_exec::counters::Counters;
 use hypostyle_exec::memory::Held;
 use hypostyle_exec::transfer::{SessionTransfer, Transfer};
@@ -73,6 +74,8 @@ pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 pub struct Session {
     this: Weak<Self>,
     pub(crate) engine: Arc<Engine>,
+    /// What works for the node that the database is, kept by sessions other than its own.
+    _host: Option<Arc<dyn Host>>,
     /// The session is the node's own: what it defines is in its own database only.
     pub(crate) is_of_node: bool,
     pub(crate) context: SessionContext,
@@ -163,12 +166,14 @@ impl Session {
             let functions = portable::functions(state.read().config_options(), &meter)?;
             state.write().config_mut().set_extension(Arc::new(functions));
         }
+        let host = engine.host().filter(|_| !is_of_node);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
         let locks = SessionLocks::new(&engine, id, &scope, &identity);
         advisory::register(&context, &locks);
         let session = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             engine,
+            _host: host,
             is_of_node,
             context,
             scope,

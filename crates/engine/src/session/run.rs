@@ -3,6 +3,7 @@
 use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_cluster::change::{Looked, Values};
 use hypostyle_exec::memory::Held;
+use hypostyle_placement::catalog::Restarted;
 use hypostyle_placement::{Epoch, StatementId};
 use hypostyle_types::TableId;
 use roaring::RoaringTreemap;
@@ -45,6 +46,8 @@ pub(crate) struct ClusterChanges {
     /// What it has looked for in other tables, beside each table that it changes: these have to stay as they
     /// are until it is published.
     pub looked: BTreeSet<(TableId, Looked)>,
+    /// The columns that count anew when it is published, beside the table whose rows it deletes.
+    pub restarts: BTreeMap<TableId, Vec<Restarted>>,
     /// Whether it has looked for rows to change. If it has found none, nothing is published, so that a
     /// majority is asked whether there were none.
     pub has_looked: bool,
@@ -56,6 +59,12 @@ impl ClusterChanges {
         if !places.is_empty() {
             *self.deleted.entry(table).or_default() |= places;
         }
+    }
+
+    /// Has columns count anew with what becomes of a table's rows, be there none.
+    pub fn restart(&mut self, table: TableId, restarts: Vec<Restarted>) {
+        self.deleted.entry(table).or_default();
+        self.restarts.insert(table, restarts);
     }
 
     /// Returns the places of the rows of a table that are deleted.
@@ -175,6 +184,14 @@ mod tests {
         changes.delete(TableId(1), RoaringTreemap::from_iter([5_u64, 7]));
         assert_eq!(changes.deleted_of(TableId(1)), RoaringTreemap::from_iter([3_u64, 5, 7]));
         assert!(changes.deleted_of(TableId(2)).is_empty());
+    }
+
+    #[test]
+    fn a_table_without_rows_is_published_if_its_columns_count_anew() {
+        let mut changes = ClusterChanges::default();
+        changes.restart(TableId(1), vec![Restarted { table: TableId(1), column: 0, last: 0 }]);
+        assert!(changes.deleted.contains_key(&TableId(1)) && changes.deleted_of(TableId(1)).is_empty());
+        assert_eq!(changes.restarts[&TableId(1)].len(), 1);
     }
 
     #[test]

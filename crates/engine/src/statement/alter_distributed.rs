@@ -73,6 +73,9 @@ impl Session {
                 }
             });
         }
+        self.check_owned(transaction.catalog(), catalog, |owner| {
+            owner.table == id && !columns.iter().any(|column| column.is(owner.column))
+        })?;
         check_size(&after.name, &definition, &additions, &columns)?;
         Ok(Altered {
             table: id,

@@ -251,7 +251,8 @@ impl Session {
     ) -> Result<Incomplete> {
         let (columns, declared) = defined_by(definition)?;
         if let Some((of_sequence, sequence)) = sequence_of(schema, name) {
-            let id = make_counted(transaction, (schema, name), columns, (&of_sequence, &sequence))?;
+            let of_sequence = (of_sequence.as_str(), sequence.as_str(), additions.start);
+            let id = make_counted(transaction, (schema, name), columns, of_sequence)?;
             return Ok(Incomplete { id, references: Vec::new(), additions: Additions::default() });
         }
         let counted = counted(&columns);
@@ -409,6 +410,7 @@ pub(super) fn additions_of(table: &TableEntry) -> Additions {
         comment: table.comment.clone(),
         columns: columns.collect(),
         constraints: constraints.collect(),
+        ..Additions::default()
     }
 }
 

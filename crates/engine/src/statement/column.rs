@@ -57,7 +57,7 @@ impl Session {
         if let Some(clauses) = &clauses
             && target.is_of_cluster
             && let Some(sequence) = self.sequence_of(&target, &alter.column)?
-            && self.restart_in_cluster(&sequence, clauses)?
+            && self.alter_in_cluster(&sequence, clauses)?
         {
             return Ok(DONE);
         }

@@ -42,6 +42,23 @@ impl Clauses {
         self
     }
 
+    /// Returns the clauses with a first value, if it is known.
+    pub fn starting_at(mut self, start: Option<u64>) -> Self {
+        self.written.start = start.and_then(|start| i64::try_from(start).ok());
+        self
+    }
+
+    /// Returns the column that OWNED BY names, if it names one.
+    pub fn owner(&self) -> Option<&ObjectName> {
+        self.written.owner.as_ref().and_then(Option::as_ref)
+    }
+
+    /// Says whether there is OWNED BY, and nothing else.
+    pub fn says_owner_alone(&self) -> bool {
+        let owner = self.written.owner.clone();
+        owner.is_some() && self.written == SequenceClauses { owner, ..SequenceClauses::default() }
+    }
+
     /// Returns a new sequence.
     pub fn define(&self, schema: &str, name: &str) -> Result<SequenceEntry> {
         let increment = self.written.increment.unwrap_or(1);
@@ -82,36 +99,30 @@ impl Clauses {
         };
         let is_plain = (entry.increment, entry.min, entry.max, entry.cycle) == (1, 1, max, false);
         let start = u64::try_from(entry.start).ok().filter(|_| is_plain);
-        match start.filter(|_| self.written.owner.is_none() && self.written.restart.is_none()) {
+        match start.filter(|_| self.written.restart.is_none()) {
             Some(start) => Ok((sql_type, start)),
             None => Err(Error::unsupported(
-                "a sequence of the cluster counts from START, which is 1 at least, by 1, to the end of its type: AS and \
-                 START are its clauses",
+                "a sequence of the cluster counts from START, which is 1 at least, by 1, to the end of its type: AS, \
+                 START and OWNED BY are its clauses",
             )),
         }
     }
 
-    /// Returns the next value of a sequence that the cluster counts, if RESTART says one; `start` is its
-    /// first.
+    /// Returns the next value of a sequence that the cluster counts, if RESTART says one.
     ///
     /// # Errors
-    /// `Unsupported` for other clauses, and for RESTART without a value if the first is not known;
-    /// `InvalidInput` for a value that the sequence does not have.
-    pub fn of_restart(&self, sequence: &SequenceEntry, start: Option<i64>) -> Result<u64> {
+    /// `Unsupported` for other clauses; `InvalidInput` for a value that the sequence does not have.
+    pub fn of_restart(&self, sequence: &SequenceEntry) -> Result<u64> {
         let restart = self.written.restart;
         let only = SequenceClauses { restart, ..SequenceClauses::default() };
         let next = restart.filter(|_| self.written == only).ok_or_else(|| {
             Error::unsupported(format!(
-                "sequence \"{}\" counts for the cluster, from its start, by 1: of ALTER SEQUENCE, there is RESTART",
+                "sequence \"{}\" counts for the cluster, from its start, by 1: of ALTER SEQUENCE, there is RESTART, and \
+                 OWNED BY unless it is that of an identity column",
                 sequence.name
             ))
         })?;
-        let next = next.or(start).ok_or_else(|| {
-            Error::unsupported(format!(
-                "a sequence of the cluster does not keep its START: ALTER SEQUENCE {} RESTART WITH a value",
-                sequence.name
-            ))
-        })?;
+        let next = next.unwrap_or(sequence.start);
         check(sequence, next, "RESTART")?;
         u64::try_from(next).map_err(|_| invalid(format!("the cluster does not count to {next}")))
     }
@@ -197,7 +208,7 @@ impl Session {
             self.check_schema_of(&name)?;
         }
         let name = self.resolve(&name)?;
-        if self.restart_in_cluster(&name, &clauses)? {
+        if self.alter_in_cluster(&name, &clauses)? {
             return Ok(DONE);
         }
         let Name { database, schema, name } = name;
@@ -248,7 +259,12 @@ impl Session {
     }
 
     /// Returns the column that OWNED BY names.
-    fn owner_of(&self, database: &str, catalog: &Catalog, name: &ObjectName) -> Result<SequenceOwner> {
+    pub(super) fn owner_of(
+        &self,
+        database: &str,
+        catalog: &Catalog,
+        name: &ObjectName,
+    ) -> Result<SequenceOwner> {
         let mut table = name.clone();
         let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
         let Some(column) = column.filter(|_| !table.0.is_empty()) else {

@@ -305,8 +305,8 @@ impl Session {
             refuse(named.len() > 1, "TRUNCATE of a table of the cluster beside others")?;
             let restarts = truncate.identity == Some(TruncateIdentityOption::Restart);
             refuse(
-                restarts,
-                "TRUNCATE … RESTART IDENTITY of a table of the cluster (say setval() behind it)",
+                restarts && self.is_in_transaction(),
+                "TRUNCATE … RESTART IDENTITY of a table of the cluster between BEGIN and COMMIT",
             )?;
             let id = named[0].id;
             let snapshot = self.snapshot_of(database)?;
@@ -315,7 +315,7 @@ impl Session {
             {
                 return Err(referred_to(constraint, other));
             }
-            let count = self.write(database, |writer| self.truncate_in_cluster(writer, id))?;
+            let count = self.write(database, |writer| self.truncate_in_cluster(writer, id, restarts))?;
             return Ok(Outcome::Done { rows_affected: Some(count) });
         }
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();

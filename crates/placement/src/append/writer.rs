@@ -264,8 +264,10 @@ impl Append {
         }
         self.phase = Phase::Publishing { token };
         let (table, statement) = (self.table, self.statement);
-        let found = Vec::new();
-        vec![Effect::Commit(Change::Publish(Publication { table, token, statement, fragments, found }))]
+        // Whoever has the statement says what else it has found and done.
+        let (found, restarts) = (Vec::new(), Vec::new());
+        let publication = Publication { table, token, statement, fragments, found, restarts };
+        vec![Effect::Commit(Change::Publish(publication))]
     }
 }
 

@@ -1,7 +1,9 @@
 //! The changes of a catalog. Each is a function from one catalog to the next, which compares what
 //! the caller has seen with what is there.
 
-use super::entry::{Additions, Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Replica, Table};
+use super::entry::{
+    Additions, Catalog, Column, Counter, Fragment, Layout, Node, NodeState, Owner, Replica, Table,
+};
 use super::publish::{Copied, Found, Publication, check_found, conflict, copied, publish};
 use crate::id::{Epoch, FragmentId, Life, NodeId, StatementId, Term, Token};
 use crate::partition::{Kind, Partitioning};
@@ -27,6 +29,9 @@ pub struct NewTable {
     /// The other tables that its foreign keys refer to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refers: Vec<Referred>,
+    /// What is said of the sequence that it stands for, if it does.
+    #[serde(default, skip_serializing_if = "Additions::is_empty")]
+    pub additions: Additions,
 }
 
 /// A table that a foreign key refers to, as it was when somebody has read its definition.
@@ -43,7 +48,8 @@ impl NewTable {
     /// Returns a table without a definition.
     pub fn new(schema: &str, name: &str, partitioning: Partitioning, replicas: u32) -> Self {
         let (schema, name, definition) = (schema.into(), name.into(), String::new());
-        Self { schema, name, definition, partitioning, replicas, refers: Vec::new() }
+        let (refers, additions) = (Vec::new(), Additions::default());
+        Self { schema, name, definition, partitioning, replicas, refers, additions }
     }
 
     /// Returns the table with the statement that makes it.
@@ -55,6 +61,12 @@ impl NewTable {
     /// Returns the table with foreign keys to others.
     pub fn referring_to(mut self, refers: Vec<Referred>) -> Self {
         self.refers = refers;
+        self
+    }
+
+    /// Returns the table with what its definition does not say.
+    pub fn with_additions(mut self, additions: Additions) -> Self {
+        self.additions = additions;
         self
     }
 }
@@ -166,6 +178,13 @@ pub enum Change {
         /// How many are taken.
         count: u64,
     },
+    /// Says which column a sequence goes with. An earlier release does not know this.
+    Own {
+        /// The table that stands for the sequence.
+        sequence: TableId,
+        /// The column; `None` if it goes with none any more.
+        owner: Option<Owner>,
+    },
     /// Makes a node the coordinator.
     Promote {
         /// The node.
@@ -221,7 +240,8 @@ impl Catalog {
             Change::DropTable(table) => {
                 let id = next.table_mut(*table)?.id;
                 next.check_unreferred(id)?;
-                next.tables.retain(|table| table.id != id);
+                let goes = |owner: Owner| owner.table == id;
+                next.tables.retain(|table| table.id != id && !table.additions.owner.is_some_and(goes));
             }
             Change::AddReplica(fragment, node) => next.add_replica(*fragment, *node)?,
             Change::RestartReplica(fragment, node) => next.restart_replica(*fragment, *node)?,
@@ -231,6 +251,7 @@ impl Catalog {
             Change::Count { table, column, after, count } => {
                 next.count(*table, *column, *after, *count)?;
             }
+            Change::Own { sequence, owner } => next.own(*sequence, *owner)?,
             Change::Promote { coordinator, term } => next.promote(*coordinator, *term)?,
             Change::Publish(_) | Change::PublishAll(_) | Change::Copied(_) => {}
         }
@@ -364,12 +385,17 @@ impl Catalog {
         if let Some(node) = nodes.iter().flatten().find(|&&node| self.is_lost(node)) {
             return Err(Error::invalid_input(format!("node {node} is lost or unknown")));
         }
+        if let Some(owner) = table.additions.owner {
+            self.check_owner(self.next_table_id, owner)?;
+        }
+        let last = table.additions.start.map_or(0, |start| start.saturating_sub(1));
+        let first = (last > 0).then_some(Counter { column: 0, last, since: self.epoch });
         self.tables.push(Table {
             id: self.next_table_id,
             schema: table.schema.clone(),
             name: table.name.clone(),
             definition: table.definition.clone(),
-            additions: Additions::default(),
+            additions: table.additions.clone(),
             layout: Layout::default(),
             partitioning: table.partitioning.clone(),
             replicas: table.replicas,
@@ -385,7 +411,7 @@ impl Catalog {
                 })
                 .collect(),
             finished: Vec::new(),
-            counters: Vec::new(),
+            counters: first.into_iter().collect(),
         });
         self.next_table_id = self.next_table_id.next();
         Ok(())
@@ -427,7 +453,46 @@ impl Catalog {
         table.additions.clone_from(&altered.additions);
         table.partitioning = altered.partitioning.clone();
         table.refers = refers;
+        self.keep_owned(altered);
         Ok(())
+    }
+
+    /// Drops the sequences that go with columns which an altered table has no more. One of another type has
+    /// another number.
+    fn keep_owned(&mut self, altered: &Altered) {
+        let now = |number: u32| {
+            let column = altered.columns.iter().find(|column| column.is(number));
+            column.map(|column| column.number)
+        };
+        self.tables.retain_mut(|table| {
+            let Some(owner) = table.additions.owner.as_mut().filter(|owner| owner.table == altered.table)
+            else {
+                return true;
+            };
+            let number = now(owner.column);
+            owner.column = number.unwrap_or(owner.column);
+            number.is_some()
+        });
+    }
+
+    fn own(&mut self, sequence: TableId, owner: Option<Owner>) -> Result<()> {
+        if let Some(owner) = owner {
+            self.check_owner(sequence, owner)?;
+        }
+        self.table_mut(sequence)?.additions.owner = owner;
+        Ok(())
+    }
+
+    /// Checks that there is the column which a sequence is to go with.
+    fn check_owner(&self, sequence: TableId, owner: Owner) -> Result<()> {
+        let has_it = |table: &Table| {
+            let columns = &table.layout.columns;
+            columns.is_empty() || columns.iter().any(|column| column.number == owner.column)
+        };
+        match owner.table != sequence && self.table(owner.table).is_some_and(has_it) {
+            true => Ok(()),
+            false => Err(conflict("the column that the sequence is to go with was dropped meanwhile")),
+        }
     }
 
     fn add_replica(&mut self, id: FragmentId, node: NodeId) -> Result<()> {
@@ -477,7 +542,7 @@ impl Catalog {
         Ok(())
     }
 
-    fn count(&mut self, id: TableId, column: u32, after: Option<u64>, count: u64) -> Result<()> {
+    pub(super) fn count(&mut self, id: TableId, column: u32, after: Option<u64>, count: u64) -> Result<()> {
         let since = self.epoch;
         let table = self.table_mut(id)?;
         if table.counter(column).is_none() {

@@ -95,6 +95,11 @@ impl Catalog {
         if let Some(other) = table.refers.iter().find(|id| **id == table.id || self.table(**id).is_none()) {
             return refuse(format_args!("it refers to table {other}"));
         }
+        if let Some(owner) = table.additions.owner
+            && (owner.table == table.id || self.table(owner.table).is_none())
+        {
+            return refuse(format_args!("it goes with a column of table {}", owner.table));
+        }
         let mut counted = BTreeSet::new();
         let is_out_of_place =
             |counter: &&Counter| counter.since > self.epoch || !counted.insert(counter.column);

@@ -99,8 +99,8 @@ pub struct Table {
     pub counters: Vec<Counter>,
 }
 
-/// What CREATE TABLE does not say of a table: its indexes and its comments. An earlier release does not know
-/// this, and refuses.
+/// What CREATE TABLE does not say of a table: its indexes and its comments, and what is said of the sequence
+/// that it stands for. An earlier release does not know this, and refuses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Additions {
@@ -116,6 +116,22 @@ pub struct Additions {
     /// The comments on constraints, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub constraints: BTreeMap<String, String>,
+    /// The first value of the sequence that the table stands for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// The column that this sequence goes with: whoever drops it drops the sequence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Owner>,
+}
+
+/// A column that a sequence goes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Owner {
+    /// The table.
+    pub table: TableId,
+    /// The number of the column.
+    pub column: u32,
 }
 
 /// An index of a table, which each node has of each of its fragments.
@@ -349,6 +365,11 @@ impl Column {
     /// Returns a column that the table was made with.
     pub fn new(number: u32) -> Self {
         Self { number, filling: None, conversions: Vec::new() }
+    }
+
+    /// Says whether this is the column of a number, which it may have had before it was given another type.
+    pub fn is(&self, number: u32) -> bool {
+        self.number == number || self.conversions.iter().any(|conversion| conversion.from == number)
     }
 }
 

@@ -11,9 +11,9 @@ pub use check::NODES_MAX;
 pub use difference::Difference;
 pub use entry::{
     Additions, CATALOG_FORMAT, Catalog, Column, Conversion, Counter, Finished, Fragment, Index, Layout, Node,
-    NodeState, Replica, STATEMENTS_KEPT, Table,
+    NodeState, Owner, Replica, STATEMENTS_KEPT, Table,
 };
 pub(crate) use publish::positions_of;
 #[cfg(test)]
 pub(crate) use publish::publish;
-pub use publish::{Appended, Copied, Found, Publication, Written};
+pub use publish::{Appended, Copied, Found, Publication, Restarted, Written};

@@ -23,6 +23,22 @@ pub struct Publication {
     /// does not know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Found>,
+    /// The columns that count anew, of this table and others. An earlier release does not know this, and
+    /// refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub restarts: Vec<Restarted>,
+}
+
+/// Says that a column counts anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Restarted {
+    /// The table.
+    pub table: TableId,
+    /// The number of the column.
+    pub column: u32,
+    /// The last value before those that are given out next.
+    pub last: u64,
 }
 
 /// What a statement has found in a table for a foreign key. If others have changed that since, the statement
@@ -196,6 +212,9 @@ pub(crate) fn publish(catalog: &Catalog, publication: &Publication, rules: Rules
     table.finished.push(Finished { statement: publication.statement, token: publication.token, rows });
     let surplus = table.finished.len().saturating_sub(STATEMENTS_KEPT);
     table.finished.drain(..surplus);
+    for Restarted { table, column, last } in &publication.restarts {
+        next.count(*table, *column, Some(*last), 0)?;
+    }
     if rules.compare_and_set {
         next.check()?;
     }

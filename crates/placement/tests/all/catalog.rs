@@ -3,7 +3,7 @@
 use crate::common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
     Additions, Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, Index,
-    NewTable, NodeState, Publication, Referred, STATEMENTS_KEPT, Written,
+    NewTable, NodeState, Owner, Publication, Referred, Restarted, STATEMENTS_KEPT, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -61,6 +61,7 @@ fn publication(token: u64, number: u128, rows: u64, replicas: Vec<Written>) -> C
         statement: statement(number),
         fragments,
         found: Vec::new(),
+        restarts: Vec::new(),
     })
 }
 
@@ -421,6 +422,85 @@ fn values_are_taken_once() {
 }
 
 #[test]
+fn a_sequence_goes_with_its_column() {
+    let (before, sequence) = (whole(), TableId(5));
+    let owner = |number| Some(Owner { table: TABLE, column: number });
+    let made = |owner| {
+        let additions = Additions { start: Some(5), owner, ..Additions::default() };
+        let table = NewTable::new("main", "s", Partitioning::Replicated, 1).with_additions(additions);
+        Change::CreateTable { table, nodes: vec![ids(2)] }
+    };
+    let catalog = before.apply(&made(owner(1))).unwrap();
+    let counter = catalog.table(sequence).unwrap().counter(0).unwrap();
+    assert_eq!((counter.last, counter.since), (4, catalog.epoch));
+    assert_eq!(made_of(&before, &catalog).0, catalog);
+    assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
+    let owner_in = |catalog: &Catalog| catalog.table(sequence).map(|table| table.additions.owner);
+    let altered = |columns: Vec<Column>| {
+        let table = catalog.table(TABLE).unwrap();
+        let altered = Altered {
+            table: TABLE,
+            since: Epoch(0),
+            name: table.name.clone(),
+            definition: table.definition.clone(),
+            additions: Additions::default(),
+            partitioning: table.partitioning.clone(),
+            columns,
+            rows: None,
+            refers: Vec::new(),
+            referring: Vec::new(),
+            found: Vec::new(),
+        };
+        catalog.apply(&Change::AlterTable(altered)).unwrap()
+    };
+    // It stays with a column that is given another type, and goes with one that is dropped, or its table.
+    let conversions = vec![Conversion { from: 1, to: LogicalType::Integer }];
+    let converted = altered(vec![Column::new(0), Column { conversions, ..Column::new(3) }]);
+    assert_eq!(owner_in(&converted), Some(owner(3)));
+    let dropped = altered(vec![Column::new(0)]);
+    assert_eq!(owner_in(&dropped), None);
+    assert_eq!(owner_in(&catalog.apply(&Change::DropTable(TABLE)).unwrap()), None);
+    assert_eq!(owner_in(&catalog.apply(&Change::DropTable(TableId(3))).unwrap()), Some(owner(1)));
+    let own = |catalog: &Catalog, owner| catalog.apply(&Change::Own { sequence, owner });
+    let free = own(&catalog, None).unwrap();
+    assert_eq!(owner_in(&free.apply(&Change::DropTable(TABLE)).unwrap()), Some(None));
+    let other = own(&free, Some(Owner { table: TableId(3), column: 0 })).unwrap();
+    assert_eq!(owner_in(&other.apply(&Change::DropTable(TableId(3))).unwrap()), None);
+    // There has to be the column.
+    assert_eq!(refused(dropped.apply(&made(owner(1)))), ErrorKind::Conflict);
+    for missing in [Owner { table: sequence, column: 0 }, Owner { table: TableId(9), column: 0 }] {
+        assert_eq!(refused(own(&free, Some(missing))), ErrorKind::Conflict);
+    }
+    let mut wrong = catalog.clone();
+    wrong.tables[4].additions.owner = Some(Owner { table: TableId(9), column: 0 });
+    assert!(wrong.check().is_err());
+}
+
+#[test]
+fn columns_count_anew_with_what_a_statement_does_to_rows() {
+    let begun = whole().apply(&Change::Count { table: TABLE, column: 1, after: None, count: 256 }).unwrap();
+    let Change::Publish(mut publication) =
+        publication(1, 1, 5, vec![written(0, 0, Some(5)), written(1, 0, Some(5))])
+    else {
+        panic!("a publication");
+    };
+    let of = |table, last| Restarted { table, column: 1, last };
+    publication.restarts = vec![of(TABLE, 0), of(TableId(3), 9)];
+    let published = begun.apply(&Change::Publish(publication.clone())).unwrap();
+    let counter =
+        |table| published.table(table).unwrap().counter(1).map(|counter| (counter.last, counter.since));
+    assert_eq!(counter(TABLE), Some((0, published.epoch)));
+    assert_eq!(counter(TableId(3)), Some((9, published.epoch)));
+    assert_eq!(made_of(&begun, &published).0, published);
+    // Without rows, too; but not if one of them is gone, or if the statement is published already.
+    publication.fragments.clear();
+    assert!(begun.apply(&Change::Publish(publication.clone())).is_ok());
+    assert_eq!(refused(published.apply(&Change::Publish(publication.clone()))), ErrorKind::Conflict);
+    publication.restarts = vec![of(TableId(9), 0)];
+    assert_eq!(refused(begun.apply(&Change::Publish(publication))), ErrorKind::UnknownName);
+}
+
+#[test]
 fn appends_to_several_tables_are_published_together() {
     let begun = whole().apply(&Change::Begin { table: TableId(3), statement: Some(statement(1)) }).unwrap();
     let replicas = || vec![written(0, 0, Some(1)), written(1, 0, Some(1))];
@@ -526,7 +606,8 @@ fn change_of(catalog: &Catalog, table: TableId, (rows, deletes): (u64, u64), fou
     });
     let fragments = vec![Appended { number: 0, rows, deletes, replicas: replicas.collect() }];
     let statement = statement(u128::from(catalog.epoch.0) + 100);
-    Change::Publish(Publication { table, token: of.token, statement, fragments, found })
+    let restarts = Vec::new();
+    Change::Publish(Publication { table, token: of.token, statement, fragments, found, restarts })
 }
 
 fn begun(catalog: &Catalog, table: TableId) -> Catalog {

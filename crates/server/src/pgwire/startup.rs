@@ -134,7 +134,7 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
             SSL_REQUEST => match (server.tls(), encrypted) {
                 (Some(tls), false) => {
                     write(&mut socket, b"S").await?;
-                    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config);
+                    let acceptor = tokio_rustls::TlsAcceptor::from(tls.of_postgres);
                     let accepted = acceptor.accept(socket).await.map_err(|error| {
                         Error::new(ErrorKind::Connection, format!("no encryption was agreed upon: {error}"))
                     })?;
