@@ -47,17 +47,13 @@ pub(crate) fn is_keyed(query: &Query) -> bool {
 fn asked(query: &Query) -> Option<Asked<'_>> {
     let parts = of_table(query)?;
     let called = parts.alias.or_else(|| parts.table.0.last()?.as_ident())?;
-    let item = |item: &'_ SelectItem| match item {
-        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
-        _ => None,
-    };
-    let items = parts.items.iter().map(item).collect::<Option<Vec<_>>>()?;
+    let items = parts.items.iter().map(picked).collect::<Option<Vec<_>>>()?;
     let mut conditions = Vec::new();
     let mut rest = vec![parts.condition];
     while let Some(condition) = rest.pop() {
         match condition {
             Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
-                rest.extend([right.as_ref(), left.as_ref()])
+                rest.extend([right.as_ref(), left.as_ref()]);
             }
             Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
                 let (column, value) = if is_column(left) { (left, right) } else { (right, left) };
@@ -68,6 +64,14 @@ fn asked(query: &Query) -> Option<Asked<'_>> {
     }
     let mut columns = items.iter().copied().chain(conditions.iter().map(|(column, _)| *column));
     columns.all(is_column).then_some(Asked { table: parts.table, called, items, conditions })
+}
+
+/// Returns the expression that an item of a query is, whatever it is called.
+fn picked(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
 }
 
 fn is_column(expr: &Expr) -> bool {
