@@ -434,6 +434,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_divides_only_where_a_condition_lets_it_is_not_left_to_datafusion() {
+        for sql in [
+            "SELECT CASE WHEN b <> 0 THEN (SELECT max(u.b) FROM u WHERE u.a = 10 / t.b) END FROM t",
+            "SELECT a FROM t WHERE b = 0 OR EXISTS (SELECT 1 FROM u WHERE u.a = 10 / t.b)",
+        ] {
+            assert!(must_be_unnested(&planned(sql).1), "{sql}");
+        }
+        for sql in [
+            "SELECT CASE WHEN b <> 0 THEN (SELECT max(u.b) FROM u WHERE u.a = t.b) END FROM t",
+            "SELECT a FROM t WHERE b <> 0 AND EXISTS (SELECT 1 FROM u WHERE u.a = 10 / t.b)",
+        ] {
+            assert!(!must_be_unnested(&planned(sql).1), "{sql}");
+        }
+    }
+
     /// Some of these are refused later only, when no table has such a column.
     #[test]
     fn subqueries_that_refer_to_rows_further_out_or_from_below_a_join_are_known() {
