@@ -184,8 +184,9 @@ impl Outer {
     fn value(&self, column: &Column) -> Expr {
         let value = Expr::Column(column.clone());
         let field = self.rows.schema().field_from_column(column);
+        let says_nothing = field.is_ok_and(|field| field.metadata().is_empty());
         match &self.guard {
-            Some(guard) if field.is_ok_and(|field| field.metadata().is_empty()) => {
+            Some(guard) if says_nothing => {
                 Expr::Case(Case::new(None, vec![(Box::new(guard.clone()), Box::new(value))], None))
             }
             _ => value,
