@@ -1,7 +1,7 @@
 //! Parts of points in time that DataFusion's `date_part` has not: decades, centuries and millennia,
 //! and days since 4714 BC, as in PostgreSQL.
 
-use crate::builtin::timezone_part;
+use crate::builtin::{bins, timezone_part};
 use crate::impl_portable;
 use crate::year_part::{JULIAN_DAY_1970, Part};
 use arrow::array::{ArrayRef, AsArray, Int32Array};
@@ -15,9 +15,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility, binary_expr, lit,
 };
-use hypostyle_error::external;
 use hypostyle_sql::interval_text;
-use hypostyle_types::Error;
 use std::sync::Arc;
 
 /// Takes the functions of this module for DataFusion's where such a part is asked for.
@@ -62,31 +60,38 @@ pub fn of_points(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     }))
 }
 
-/// Looks at the width of `date_bin`, which is of days and less, and more than nothing.
+/// Looks at the width of `date_bin`, which is of days and less, and more than nothing; and takes what is
+/// beside a point in time for one, too.
 ///
 /// # Errors
 /// `Unsupported` for months, `InvalidInput` (22008) for a width that is not positive.
-pub fn width_of_bins(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+pub fn width_of_bins(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
         return Ok(Transformed::no(expression));
     };
-    let width = match (func.name(), args.first()) {
-        ("date_bin", Some(width)) => constant_interval(width),
-        _ => None,
-    };
-    let Some(IntervalMonthDayNano { months, days, nanoseconds }) = width else {
+    let ([width, times @ ..], bins::NAME) = (args.as_slice(), func.name()) else {
         return Ok(Transformed::no(expression));
     };
-    if months != 0 {
-        let message =
-            "date_bin() has no bins of months or years, which differ; write date_trunc() or time_bucket()";
-        return Err(external(Error::unsupported(message)));
+    if let Some(width) = constant_interval(width) {
+        bins::width_of(width)?;
     }
-    if i128::from(days) * 86_400_000_000_000 + i128::from(nanoseconds) <= 0 {
-        let error = Error::invalid_input("date_bin(): the width of a bin is more than nothing");
-        return Err(external(error.with_sqlstate("22008")));
-    }
-    Ok(Transformed::no(expression))
+    let zone = times.iter().find_map(|time| match time.get_type(schema) {
+        Ok(DataType::Timestamp(_, zone)) => zone,
+        _ => None,
+    });
+    let is_of_clocks =
+        |of: DataType| matches!(of, DataType::Timestamp(_, None) | DataType::Date32) || of.is_string();
+    let is_other = |time: &Expr| time.get_type(schema).is_ok_and(is_of_clocks);
+    let Some(zone) = zone.filter(|_| times.iter().any(is_other)) else {
+        return Ok(Transformed::no(expression));
+    };
+    let moment = DataType::Timestamp(TimeUnit::Microsecond, Some(zone));
+    let times = times.iter().map(|time| match is_other(time) {
+        true => Expr::Cast(Cast::new(Box::new(time.clone()), moment.clone())),
+        false => time.clone(),
+    });
+    let args = std::iter::once(width.clone()).chain(times).collect();
+    Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(func.clone(), args))))
 }
 
 fn constant_interval(expr: &Expr) -> Option<IntervalMonthDayNano> {

@@ -14,6 +14,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Cast, InSubquery, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
@@ -92,12 +93,41 @@ pub(crate) fn takes_no_text(of: &DataType) -> bool {
     matches!(of, DataType::Boolean | DataType::List(_) | DataType::LargeList(_)) || *of == INTERVAL
 }
 
+/// Says whether a text as it is written beside values of a type in a list is one of these. Beside a DECIMAL
+/// it has digits of its own.
+pub(crate) fn reads_text(of: &DataType) -> bool {
+    let is_number = of.is_integer() || of.is_floating();
+    is_number || of.is_temporal() || of.is_binary() || takes_no_text(of)
+}
+
 /// Gives the texts among the elements of a list the type of the others.
 pub(crate) fn read_elements(elements: &mut [Expr], schema: &DFSchema) {
-    if elements.iter().any(is_text) && !exact_texts(elements, schema) {
-        let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
-        read_texts(elements.iter_mut().collect(), schema, is_read);
+    if !elements.iter().any(is_text) || exact_texts(elements, schema) {
+        return;
     }
+    match common_number(elements, schema) {
+        Some(of) => {
+            for text in elements.iter_mut().filter(|element| is_text(element)) {
+                *text = Expr::Cast(Cast::new(Box::new(std::mem::take(text)), of.clone()));
+            }
+        }
+        None => {
+            let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
+            read_texts(elements.iter_mut().collect(), schema, is_read);
+        }
+    }
+}
+
+/// Returns the type of the elements that are no texts, if all of these are numbers.
+fn common_number(elements: &[Expr], schema: &DFSchema) -> Option<DataType> {
+    let others = elements.iter().filter(|element| !is_text(element));
+    let types: Vec<DataType> = others.filter_map(|element| element.get_type(schema).ok()).collect();
+    let mut types = types.into_iter().filter(|of| !of.is_null());
+    let first = types.next().filter(DataType::is_numeric)?;
+    types.try_fold(first, |common, of| match of.is_numeric() {
+        true => type_union_coercion(&common, &of),
+        false => None,
+    })
 }
 
 /// Gives the texts among expressions of one type that of another one of them, if it is such a type; whether

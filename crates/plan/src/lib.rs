@@ -23,6 +23,7 @@ pub mod null_rejection;
 pub mod portable;
 pub mod repeated_keys;
 pub mod rules;
+mod subquery_guards;
 pub mod subquery_shape;
 mod union_aggregates;
 pub mod unnest;

@@ -1,6 +1,7 @@
 //! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they
 //! are planned.
 
+use crate::subquery_guards::guards_division;
 use crate::unnest::{has_distant_references, is_dependent, is_lateral};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema};
@@ -16,7 +17,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Says whether DataFusion makes no join of a subquery of the plan, would panic on it, take other columns
-/// for those that it names, other rows for those that it counts, or false for what is not known.
+/// for those that it names, other rows for those that it counts, or false for what is not known, or divide
+/// by what a condition keeps from it.
 pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let is_odd = |expr: &Expr| match expr {
         Expr::ScalarSubquery(value) => {
@@ -47,7 +49,7 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
             LogicalPlan::Sort(_) => has_expression(node, is_test),
             _ => false,
         };
-        loses || is_lateral(node) || has_expression(node, is_odd)
+        loses || is_lateral(node) || has_expression(node, is_odd) || guards_division(node)
     })
 }
 
@@ -429,6 +431,22 @@ mod tests {
             "SELECT a, (SELECT sum(u.b) FROM u WHERE u.a = t.a GROUP BY u.a) FROM t",
         ] {
             assert_eq!(is_ours_and_refused(sql), (false, false), "{sql}");
+        }
+    }
+
+    #[test]
+    fn what_divides_only_where_a_condition_lets_it_is_not_left_to_datafusion() {
+        for sql in [
+            "SELECT CASE WHEN b <> 0 THEN (SELECT max(u.b) FROM u WHERE u.a = 10 / t.b) END FROM t",
+            "SELECT a FROM t WHERE b = 0 OR EXISTS (SELECT 1 FROM u WHERE u.a = 10 / t.b)",
+        ] {
+            assert!(must_be_unnested(&planned(sql).1), "{sql}");
+        }
+        for sql in [
+            "SELECT CASE WHEN b <> 0 THEN (SELECT max(u.b) FROM u WHERE u.a = t.b) END FROM t",
+            "SELECT a FROM t WHERE b <> 0 AND EXISTS (SELECT 1 FROM u WHERE u.a = 10 / t.b)",
+        ] {
+            assert!(!must_be_unnested(&planned(sql).1), "{sql}");
         }
     }
 

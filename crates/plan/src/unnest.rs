@@ -10,6 +10,7 @@
 //! its good plans stay and none is tried in vain.
 
 use crate::computed_once::{computed_apart, is_computed_once};
+use crate::subquery_guards::{Guards, is_at_risk, truth_of_row, value_of_row};
 use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
@@ -23,10 +24,10 @@ use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_binary_owned, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, Distinct, DistinctOn, EmptyRelation, Expr,
-    ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, Limit, LogicalPlan,
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, DistinctOn, EmptyRelation,
+    Expr, ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, Limit, LogicalPlan,
     LogicalPlanBuilder, Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest,
     Values, Volatility, Window, binary_expr, lit, when,
 };
@@ -154,6 +155,8 @@ struct Outer {
     columns: Vec<Column>,
     /// Says whether the domain is the rows themselves, as often as they occur.
     each: bool,
+    /// What is true of the rows that the subquery is computed for, if there are others.
+    guard: Option<Expr>,
 }
 
 impl Outer {
@@ -161,7 +164,33 @@ impl Outer {
     fn new(rows: Arc<LogicalPlan>, mut columns: Vec<Column>) -> Self {
         let texts: Vec<Column> = columns.iter().map(text_of).collect();
         columns.extend(texts.into_iter().filter(|text| rows.schema().has_column(text)));
-        Self { rows, columns, each: false }
+        Self { rows, columns, each: false, guard: None }
+    }
+
+    /// Returns those of the rows for which a condition is true.
+    fn guarded(self, condition: Option<Expr>) -> Self {
+        let Some(condition) = condition else { return self };
+        match Filter::try_new(condition.clone(), self.rows.clone()) {
+            Ok(guarded) => {
+                Self { rows: Arc::new(LogicalPlan::Filter(guarded)), guard: Some(condition), ..self }
+            }
+            // Its type is no BOOLEAN yet.
+            Err(_) => self,
+        }
+    }
+
+    /// Returns a column of the domain. It is NULL for rows without the guard: conditions of the subquery may
+    /// go below it, and are looked at before the guard there. CASE would forget what a field says of a type.
+    fn value(&self, column: &Column) -> Expr {
+        let value = Expr::Column(column.clone());
+        let field = self.rows.schema().field_from_column(column);
+        let says_nothing = field.is_ok_and(|field| field.metadata().is_empty());
+        match &self.guard {
+            Some(guard) if says_nothing => {
+                Expr::Case(Case::new(None, vec![(Box::new(guard.clone()), Box::new(value))], None))
+            }
+            _ => value,
+        }
     }
 }
 
@@ -233,7 +262,9 @@ impl Unnesting<'_> {
     fn projection(&mut self, projection: Projection) -> Result<LogicalPlan> {
         let preserver = NamePreserver::new_for_projection();
         let names: Vec<_> = projection.expr.iter().map(|expr| preserver.save(expr)).collect();
-        let Some((input, items)) = self.values(&projection.input, projection.expr.clone())? else {
+        let Some((input, items)) =
+            self.values(&projection.input, projection.expr.clone(), &Guards::default())?
+        else {
             return Ok(LogicalPlan::Projection(projection));
         };
         let items = items.into_iter().zip(names).map(|(item, name)| name.restore(item)).collect();
@@ -245,7 +276,7 @@ impl Unnesting<'_> {
         let mut exprs: Vec<Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
         let keys = exprs.iter_mut().flat_map(keys_mut);
         let names: Vec<_> = keys.map(|key| preserver.save(key)).collect();
-        let Some((input, mut groups)) = self.values(&aggregate.input, exprs)? else {
+        let Some((input, mut groups)) = self.values(&aggregate.input, exprs, &Guards::default())? else {
             return Ok(LogicalPlan::Aggregate(aggregate));
         };
         for (key, name) in groups.iter_mut().flat_map(keys_mut).zip(names) {
@@ -257,7 +288,7 @@ impl Unnesting<'_> {
 
     fn sort(&mut self, sort: Sort) -> Result<LogicalPlan> {
         let keys = sort.expr.iter().map(|key| key.expr.clone()).collect();
-        let Some((input, keys)) = self.values(&sort.input, keys)? else {
+        let Some((input, keys)) = self.values(&sort.input, keys, &Guards::default())? else {
             return Ok(LogicalPlan::Sort(sort));
         };
         let schema = sort.input.schema().clone();
@@ -282,10 +313,12 @@ impl Unnesting<'_> {
             }
             _ => false,
         };
-        let (mut kept, others): (Vec<Expr>, Vec<Expr>) =
-            split_conjunction_owned(filter.predicate.clone()).into_iter().partition(is_join);
+        let conditions = split_conjunction_owned(filter.predicate.clone());
+        let mut guards = Guards::default();
+        conditions.iter().for_each(|condition| guards.add(condition.clone()));
+        let (mut kept, others): (Vec<Expr>, Vec<Expr>) = conditions.into_iter().partition(is_join);
         let rows = filter.input.clone();
-        let Some((input, others)) = self.values(&rows, others)? else {
+        let Some((input, others)) = self.values(&rows, others, &guards)? else {
             return Ok(LogicalPlan::Filter(filter));
         };
         kept.extend(others);
@@ -297,11 +330,12 @@ impl Unnesting<'_> {
     }
 
     /// Expressions over rows with columns in the place of subqueries, and the rows with these
-    /// columns; `None` when there is nothing to do.
+    /// columns; `None` when there is nothing to do. The expressions are needed where the guards are true.
     fn values(
         &mut self,
         rows: &Arc<LogicalPlan>,
         exprs: Vec<Expr>,
+        guards: &Guards,
     ) -> Result<Option<(Arc<LogicalPlan>, Vec<Expr>)>> {
         if !exprs.iter().any(has_subquery) {
             return Ok(None);
@@ -323,11 +357,87 @@ impl Unnesting<'_> {
         let mut changed = false;
         let mut values = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            let value = expr.transform_down(|expr| self.value(rows, &mut plan, expr))?;
+            let value = self.guarded(rows, &mut plan, expr, guards)?;
             changed |= value.transformed;
             values.push(value.data);
         }
         Ok(changed.then_some((plan, values)))
+    }
+
+    /// Returns an expression with columns in the place of subqueries; those that may fail have values for the
+    /// rows that get to them.
+    fn guarded(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        expr: Expr,
+        guards: &Guards,
+    ) -> Result<Transformed<Expr>> {
+        let is_at_risk = is_at_risk(&expr);
+        expr.transform_down(|part| match part {
+            Expr::Case(case) if is_at_risk => self.case(rows, plan, case, guards),
+            Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) if is_at_risk => {
+                self.connected(rows, plan, split_binary_owned(part, op), op, guards)
+            }
+            part => self.value(rows, plan, part, guards),
+        })
+    }
+
+    fn case(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        case: Case,
+        guards: &Guards,
+    ) -> Result<Transformed<Expr>> {
+        let (mut guards, mut changed) = (guards.clone(), false);
+        let mut part = |unnesting: &mut Self, expr: Expr, guards: &Guards| -> Result<Box<Expr>> {
+            let value = unnesting.guarded(rows, plan, expr, guards)?;
+            changed |= value.transformed;
+            Ok(Box::new(value.data))
+        };
+        let compared = case.expr.as_deref().cloned();
+        let expr = case.expr.map(|expr| part(self, *expr, &guards)).transpose()?;
+        let mut when_then_expr = Vec::with_capacity(case.when_then_expr.len());
+        for (when, then) in case.when_then_expr {
+            let condition = match &compared {
+                Some(compared) => compared.clone().eq(when.as_ref().clone()),
+                None => when.as_ref().clone(),
+            };
+            let when = part(self, *when, &guards)?;
+            let mut chosen = guards.clone();
+            chosen.add(condition.clone());
+            when_then_expr.push((when, part(self, *then, &chosen)?));
+            guards.add(condition.is_not_true());
+        }
+        let else_expr = case.else_expr.map(|expr| part(self, *expr, &guards)).transpose()?;
+        let case = Expr::Case(Case { expr, when_then_expr, else_expr });
+        Ok(Transformed::new(case, changed, TreeNodeRecursion::Jump))
+    }
+
+    /// Returns AND or OR of operands, each of which guards those behind it.
+    fn connected(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        operands: Vec<Expr>,
+        op: Operator,
+        guards: &Guards,
+    ) -> Result<Transformed<Expr>> {
+        let (mut guards, mut changed) = (guards.clone(), false);
+        let mut values = Vec::with_capacity(operands.len());
+        for operand in operands {
+            let value = self.guarded(rows, plan, operand.clone(), &guards)?;
+            changed |= value.transformed;
+            values.push(value.data);
+            guards.add(match op {
+                Operator::And => operand.is_not_false(),
+                _ => operand.is_not_true(),
+            });
+        }
+        let all = values.into_iter().reduce(|left, right| binary_expr(left, op, right));
+        let all = all.ok_or_else(|| DataFusionError::Internal(format!("{op} of nothing")))?;
+        Ok(Transformed::new(all, changed, TreeNodeRecursion::Jump))
     }
 
     fn value(
@@ -335,6 +445,7 @@ impl Unnesting<'_> {
         rows: &Arc<LogicalPlan>,
         plan: &mut Arc<LogicalPlan>,
         expr: Expr,
+        guards: &Guards,
     ) -> Result<Transformed<Expr>> {
         let value = match expr {
             Expr::ScalarSubquery(subquery) => {
@@ -346,13 +457,19 @@ impl Unnesting<'_> {
                         TreeNodeRecursion::Jump,
                     ));
                 }
-                let outer = Outer::new(rows.clone(), columns);
-                self.scalar(&outer, plan, &subquery.subquery)?
+                match value_of_row(&subquery.subquery, rows.schema())? {
+                    Some(value) => value,
+                    None => {
+                        let guard = guards.condition(&subquery.subquery, true);
+                        let outer = Outer::new(rows.clone(), columns).guarded(guard);
+                        self.scalar(&outer, plan, &subquery.subquery)?
+                    }
+                }
             }
-            Expr::Exists(exists) => self.exists(rows, plan, exists)?,
+            Expr::Exists(exists) => self.exists(rows, plan, exists, guards)?,
             Expr::InSubquery(subquery) => {
                 let test = membership(rows, subquery)?;
-                test.transform_down(|expr| self.value(rows, plan, expr))?.data
+                test.transform_down(|expr| self.value(rows, plan, expr, guards))?.data
             }
             other => return Ok(Transformed::no(other)),
         };
@@ -385,6 +502,7 @@ impl Unnesting<'_> {
         rows: &Arc<LogicalPlan>,
         plan: &mut Arc<LogicalPlan>,
         exists: Exists,
+        guards: &Guards,
     ) -> Result<Expr> {
         let Exists { subquery, negated } = exists;
         let columns = references(&subquery.subquery, rows.schema());
@@ -400,7 +518,11 @@ impl Unnesting<'_> {
             });
             return Ok(if negated { number.eq(lit(0_i64)) } else { number.gt(lit(0_i64)) });
         }
-        let outer = Outer::new(rows.clone(), columns);
+        if let Some(truth) = truth_of_row(&subquery.subquery, rows.schema())? {
+            return Ok(if negated { Expr::Not(Box::new(truth)) } else { truth });
+        }
+        let guard = guards.condition(&subquery.subquery, false);
+        let outer = Outer::new(rows.clone(), columns).guarded(guard);
         let Pushed { plan: pushed, domain } = self.push(&subquery.subquery, &outer)?;
         let found =
             Projection::try_new(domain.iter().cloned().map(Expr::Column).collect(), Arc::new(pushed))?;
@@ -470,7 +592,7 @@ impl Unnesting<'_> {
         let condition = conjunction(conditions.chain(join.filter.clone()));
         if join.join_type == JoinType::Inner && is_of_each_row(&join.right) {
             let rows = self.without_lateral(&join.left)?;
-            let outer = Outer { columns: rows.schema().columns(), rows, each: true };
+            let outer = Outer { columns: rows.schema().columns(), rows, each: true, guard: None };
             let Pushed { plan, domain } = self.push(&join.right, &outer)?;
             let left = outer.columns.iter().zip(domain).map(|(column, given)| {
                 Expr::Column(given).alias_qualified(column.relation.clone(), column.name.clone())
@@ -504,7 +626,7 @@ impl Unnesting<'_> {
     fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
         let names = self.names(outer.columns.len());
         let items = outer.columns.iter().zip(&names);
-        let items = items.map(|(column, name)| Expr::Column(column.clone()).alias(&name.name)).collect();
+        let items = items.map(|(column, name)| outer.value(column).alias(&name.name)).collect();
         let values = LogicalPlan::Projection(Projection::try_new(items, outer.rows.clone())?);
         match outer.each {
             true => Ok((values, names)),

@@ -81,6 +81,7 @@ fn outputs(select: &Select) -> Option<Vec<String>> {
         match item {
             SelectItem::ExprWithAlias { alias, .. } => names.push(fold(alias)),
             SelectItem::UnnamedExpr(Expr::Identifier(name)) => names.push(fold(name)),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => names.extend(parts.last().map(fold)),
             SelectItem::UnnamedExpr(_) => {}
             _ => return None,
         }

@@ -137,11 +137,10 @@ impl<'a> Shared<'a> {
     fn of(query: &'a Query) -> Option<Self> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let OrderByKind::Expressions(keys) = &query.order_by.as_ref()?.kind else { return None };
-        let is_grouped = match &select.group_by {
-            // It would take the keys for its own.
-            GroupByExpr::All(_) => return None,
-            GroupByExpr::Expressions(groups, _) => !groups.is_empty(),
-        };
+        // It would take the keys for its own.
+        if matches!(select.group_by, GroupByExpr::All(_)) {
+            return None;
+        }
         let is_distinct = match &select.distinct {
             None | Some(Distinct::All) => false,
             Some(Distinct::Distinct) => true,
@@ -152,26 +151,22 @@ impl<'a> Shared<'a> {
         }
         let mut shared = Self { select, names: Vec::new(), is_certain: false, is_distinct };
         for key in keys {
-            shared.add(&key.expr, is_grouped);
+            shared.add(&key.expr);
         }
         (shared.is_certain || !shared.names.is_empty()).then_some(shared)
     }
 
-    fn add(&mut self, key: &Expr, is_grouped: bool) {
+    fn add(&mut self, key: &Expr) {
         if matches!(written(key), Expr::Identifier(_) | Expr::Value(_)) {
             return;
         }
         let items = &self.select.projection;
-        // Within aggregates columns of a table are found as they are.
-        let may_be_qualified = !is_grouped || matches!(written(key), Expr::CompoundIdentifier(_));
         self.is_certain |= has_subquery(key, self.select);
         let (names, is_certain) = (&mut self.names, &mut self.is_certain);
         names_in(&mut key.clone(), &mut |name, table| {
             match table {
                 None if is_item(items, name) => names.push(name.clone()),
-                Some(table) if may_be_qualified && is_item(items, name) && !is_item(items, table) => {
-                    *is_certain = true;
-                }
+                Some(table) if hides(items, table, name) && !is_item(items, table) => *is_certain = true,
                 _ => {}
             }
             None
@@ -228,6 +223,23 @@ fn is_item(items: &[SelectItem], name: &Ident) -> bool {
         SelectItem::ExprWithAlias { expr, alias } => {
             fold(alias) == name && column_named(expr).is_none_or(|column| fold(column) != name)
         }
+        _ => false,
+    })
+}
+
+/// Says whether an item has the name of a table's column, and is another one: a column of another table, too,
+/// where it has been given its own name.
+fn hides(items: &[SelectItem], table: &Ident, name: &Ident) -> bool {
+    let (table, name) = (fold(table), fold(name));
+    items.iter().any(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } if fold(alias) == name => match written(expr) {
+            Expr::Identifier(column) => fold(column) != name,
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [.., of, column] => fold(column) != name || fold(of) != table,
+                _ => true,
+            },
+            _ => true,
+        },
         _ => false,
     })
 }
@@ -380,6 +392,17 @@ mod tests {
             (COLUMN.to_string(), 1),
             (ITEM.to_string(), 0),
             ("SELECT a AS b FROM (SELECT 1 AS a, 2 AS b) AS t ORDER BY t.b".to_string(), 1),
+            (
+                "SELECT u.a AS a FROM (SELECT 1 AS a) AS t, (SELECT 2 AS a) AS u ORDER BY -t.a, a"
+                    .to_string(),
+                1,
+            ),
+            (
+                "SELECT u.a AS a FROM (SELECT 1 AS a) AS t, (SELECT 2 AS a) AS u ORDER BY -u.a, a"
+                    .to_string(),
+                0,
+            ),
+            ("SELECT -t.a AS a FROM (SELECT 1 AS a) AS t GROUP BY t.a ORDER BY abs(t.a), a".to_string(), 1),
             ("WITH t AS (SELECT 1 AS a ORDER BY 1) SELECT -a AS a FROM t ORDER BY a + 0".to_string(), 1),
             (format!("SELECT * FROM ({COLUMN}) AS u, ({ITEM}) AS v, ({COLUMN}) AS w"), 2),
             (format!("SELECT -a AS a FROM ({COLUMN} LIMIT 1) AS u ORDER BY a + 0"), 2),

@@ -1,26 +1,64 @@
 //! Views over a table that gets another name, or of which a column does: they keep their columns, as in
-//! PostgreSQL.
+//! PostgreSQL. So do materialized views when they are refreshed.
 
-use crate::session::Session;
+use crate::session::{Parameters, Session};
+use crate::statement::dialect::{as_statement, parse_query};
 use crate::statement::target::Target;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement};
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::parts_of;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_sql::renamed_column::{rename, rename_table};
-use hypostyle_storage::{SCHEMA_MAIN, Transaction, ViewEntry};
-use hypostyle_types::{LogicalType, Result};
+use hypostyle_storage::{Catalog, SCHEMA_MAIN, Transaction, ViewEntry};
+use hypostyle_types::{LogicalType, Result, TableId};
 
 /// Says whether a name is that of the table.
 type IsTable<'a> = &'a dyn Fn(&ObjectName) -> bool;
 
+/// The columns of a query: their names, their types, and whether they may be NULL.
+type Columns = Vec<(String, LogicalType, bool)>;
+
+/// What has a query.
+enum Owner {
+    View(ViewEntry),
+    /// A materialized view, and the schema in which names are looked up that have none.
+    Materialized {
+        id: TableId,
+        schema: String,
+    },
+}
+
+impl Owner {
+    fn schema(&self) -> &str {
+        match self {
+            Self::View(_) => SCHEMA_MAIN,
+            Self::Materialized { schema, .. } => schema,
+        }
+    }
+}
+
 /// A view whose query names the table, or the column.
 pub(super) struct Following {
-    view: ViewEntry,
+    owner: Owner,
     /// Its query with the new name.
     renamed: Query,
     /// The columns that it has.
-    columns: Vec<(String, LogicalType, bool)>,
+    columns: Columns,
+}
+
+/// Returns the queries of views, and of materialized ones, whose texts have a name in them.
+fn queries_with(catalog: &Catalog, name: &str) -> Vec<(Owner, String)> {
+    let name = name.to_lowercase();
+    let mentions = |sql: &str| sql.to_lowercase().contains(&name);
+    let views = catalog.views.iter().filter(|view| mentions(&view.sql));
+    let views = views.map(|view| (Owner::View(view.clone()), view.sql.clone()));
+    let materialized = catalog.tables.iter().filter_map(|table| {
+        let query = table.query.as_ref().filter(|query| mentions(&query.sql))?;
+        let owner = Owner::Materialized { id: table.id, schema: query.schema.clone() };
+        Some((owner, query.sql.clone()))
+    });
+    views.chain(materialized).collect()
 }
 
 impl Session {
@@ -54,32 +92,43 @@ impl Session {
         old: &str,
         rename: &dyn Fn(&mut Query, IsTable<'_>) -> bool,
     ) -> Result<Vec<Following>> {
-        let mentions = |view: &&ViewEntry| view.sql.to_lowercase().contains(&old.to_lowercase());
-        let views: Vec<ViewEntry> = writer.catalog().views.iter().filter(mentions).cloned().collect();
-        if views.is_empty() {
+        let queries = queries_with(writer.catalog(), old);
+        if queries.is_empty() {
             return Ok(Vec::new());
         }
-        let is_table = |name: &ObjectName| {
-            let parts = parts_of(name).unwrap_or_default();
-            match parts.as_slice() {
-                [table] => *table == target.name && target.schema == SCHEMA_MAIN,
-                [.., schema, table] => *table == target.name && *schema == target.schema,
-                [] => false,
-            }
-        };
         self.with_view_of(writer, |session, _, _| {
-            let following = |view: ViewEntry| {
-                let DfStatement::Statement(statement) = parse_stored(&view.sql).ok()? else { return None };
+            let following = |(owner, sql): (Owner, String)| {
+                let is_table = |name: &ObjectName| {
+                    let parts = parts_of(name).unwrap_or_default();
+                    match parts.as_slice() {
+                        [table] => *table == target.name && target.schema == owner.schema(),
+                        [.., schema, table] => *table == target.name && *schema == target.schema,
+                        [] => false,
+                    }
+                };
+                let DfStatement::Statement(statement) = parse_stored(&sql).ok()? else { return None };
                 let Statement::Query(query) = *statement else { return None };
                 let mut renamed = query.as_ref().clone();
                 if !rename(&mut renamed, &is_table) {
                     return None;
                 }
-                let columns = session.columns_of(&target.database, &query)?;
-                Some(Following { view, renamed, columns })
+                let columns = session.columns_of_view(&target.database, &owner, &query)?;
+                Some(Following { owner, renamed, columns })
             };
-            Ok(views.into_iter().filter_map(following).collect())
+            Ok(queries.into_iter().filter_map(following).collect())
         })
+    }
+
+    /// Returns the columns of a view's query.
+    fn columns_of_view(&self, database: &str, owner: &Owner, query: &Query) -> Option<Columns> {
+        let Owner::Materialized { schema, .. } = owner else { return self.columns_of(database, query) };
+        // It is read as it is when the view is refreshed.
+        let asking = build::limited(build::rows_of(parse_query(&query.to_string()).ok()?), 0);
+        let before = self.scope.path();
+        self.scope.set_current(database, schema);
+        let outcome = self.query(as_statement(asking), &Parameters::None);
+        self.scope.set_path(before);
+        Self::describe(&outcome.ok()?).ok()
     }
 
     /// Has views name what has its new name by now, where they give the same columns then.
@@ -89,12 +138,25 @@ impl Session {
         target: &Target,
         views: Vec<Following>,
     ) -> Result<()> {
-        for Following { view, renamed, columns } in views {
-            let given = self
-                .with_view_of(writer, |session, _, _| Ok(session.columns_of(&target.database, &renamed)))?;
-            if given.is_some_and(|given| given == columns) {
-                writer.drop_view(&view.schema, &view.name)?;
-                writer.create_view(ViewEntry { sql: renamed.to_string(), ..view })?;
+        for Following { owner, renamed, columns } in views {
+            let given = self.with_view_of(writer, |session, _, _| {
+                Ok(session.columns_of_view(&target.database, &owner, &renamed))
+            })?;
+            if given.is_none_or(|given| given != columns) {
+                continue;
+            }
+            let sql = renamed.to_string();
+            match owner {
+                Owner::View(view) => {
+                    writer.drop_view(&view.schema, &view.name)?;
+                    writer.create_view(ViewEntry { sql, ..view })?;
+                }
+                Owner::Materialized { id, .. } => writer.alter_table(id, |table| {
+                    if let Some(query) = &mut table.query {
+                        query.sql = sql;
+                    }
+                    Ok(())
+                })?,
             }
         }
         Ok(())

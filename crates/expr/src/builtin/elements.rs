@@ -6,6 +6,7 @@
 use crate::common_type::{of_compared_numbers, of_decimals};
 use crate::json::includes;
 use crate::structures;
+use crate::truth::reads_text;
 use crate::value_keys::{comparable, has_equals, has_other_equals, nested_keys};
 use crate::wrapped::as_within;
 use arrow::array::{
@@ -67,6 +68,18 @@ const CHOOSING: [&str; 8] = [
     "array_replace_n",
 ];
 
+/// Those that give a list with other elements, or without some: a text as it is written beside it is one.
+const OF_ELEMENTS: [&str; 8] = [
+    "array_append",
+    "array_prepend",
+    "array_remove",
+    "array_remove_all",
+    "array_remove_n",
+    "array_replace",
+    "array_replace_all",
+    "array_replace_n",
+];
+
 pub(super) fn register(context: &SessionContext) {
     for (name, alike) in FUNCTIONS {
         if let Ok(inner) = context.udf(name) {
@@ -105,6 +118,18 @@ fn with_element(of: &DataType, element: &DataType) -> DataType {
     }
 }
 
+/// Returns types of a list and elements with that of the list's elements for a text as it is written. Texts
+/// of columns have other layouts.
+fn with_texts_read(types: &[DataType], alike: usize) -> Vec<DataType> {
+    let list = types.iter().take(alike).find(|of| of.is_list());
+    let read = list.map(element).filter(|of| reads_text(of));
+    let types = types.iter().enumerate().map(|(place, of)| match read {
+        Some(read) if place < alike && *of == DataType::Utf8 => read,
+        _ => of,
+    });
+    types.cloned().collect()
+}
+
 impl ScalarUDFImpl for OfElements {
     as_within!(name, aliases, return_type, return_field_from_args);
 
@@ -126,6 +151,7 @@ impl ScalarUDFImpl for OfElements {
         }
         let types = match self.name() {
             "array_concat" => of_lists(types),
+            name if OF_ELEMENTS.contains(&name) => with_texts_read(types, self.alike),
             _ => types.to_vec(),
         };
         let alike = &types[..types.len().min(self.alike)];

@@ -5,6 +5,7 @@
 use crate::common_type::beside_nulls;
 use crate::json::{is_json, json_field};
 use crate::structures;
+use crate::truth::reads_text;
 use crate::wrapped::{as_within, equal_by};
 use arrow::array::{Array, AsArray, ListArray};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -66,6 +67,16 @@ impl Made {
         widest.into_iter().find(|text| types.contains(text))
     }
 
+    /// Returns the type of a list's elements beside texts as they are written, which have none in common with
+    /// it. Texts of columns have other layouts.
+    fn beside_texts(&self, types: &[DataType]) -> Option<DataType> {
+        let is_open = |of: &&DataType| of.is_null() || **of == DataType::Utf8;
+        let mut others = types.iter().filter(|of| !is_open(of));
+        let first = others.next().filter(|of| reads_text(of) && !of.is_numeric())?;
+        let is_read = self.name() == "make_array" && types.contains(&DataType::Utf8);
+        (is_read && others.all(|of| of == first)).then(|| first.clone())
+    }
+
     /// Returns the type of what is made of values, which says that they are JSON where they are.
     fn told(&self, of: &DataType, args: &[FieldRef]) -> DataType {
         let said = |field: &FieldRef, value: &FieldRef| match is_json(value) {
@@ -111,7 +122,8 @@ impl ScalarUDFImpl for Made {
             // A cast to another layout of texts would not say of a value that it is JSON.
             return Ok(types.to_vec());
         }
-        match structures::common(types).or_else(|| beside_nulls(types)) {
+        let common = structures::common(types).or_else(|| beside_nulls(types));
+        match common.or_else(|| self.beside_texts(types)) {
             Some(common) => Ok(vec![common; types.len()]),
             None => self.inner.coerce_types(types),
         }

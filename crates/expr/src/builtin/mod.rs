@@ -2,6 +2,7 @@
 //! arguments.
 
 mod age;
+pub(crate) mod bins;
 mod buckets;
 mod bytes;
 pub(crate) mod chance;
@@ -61,8 +62,9 @@ pub(crate) fn timezone_part() -> Option<ScalarUDF> {
 }
 
 fn all() -> impl Iterator<Item = &'static Described> {
-    let tables: [&'static [Described]; 19] = [
+    let tables: [&'static [Described]; 20] = [
         age::FUNCTIONS,
+        bins::FUNCTIONS,
         buckets::FUNCTIONS,
         bytes::FUNCTIONS,
         codes::FUNCTIONS,

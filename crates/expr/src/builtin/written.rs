@@ -8,6 +8,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -26,6 +27,8 @@ pub(super) enum Kind {
     Time,
     /// A point in time, or how far it is from another.
     TimeOrInterval,
+    /// A point in time, or a time of day.
+    TimeOrClock,
     List,
     /// A text, or a list of texts.
     Texts,
@@ -55,6 +58,10 @@ impl ArgumentKind for Kind {
             },
             Self::TimeOrInterval if *of == INTERVAL => Some(INTERVAL),
             Self::TimeOrInterval => Self::Time.coerced(of),
+            Self::TimeOrClock => match of {
+                DataType::Time32(_) | DataType::Time64(_) => Some(DataType::Time64(TimeUnit::Microsecond)),
+                of => Self::Time.coerced(of),
+            },
             Self::Texts => match of {
                 DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
                     let text = Self::Text.coerced(of.data_type())?;
@@ -80,6 +87,7 @@ impl ArgumentKind for Kind {
             Self::Interval => "an interval",
             Self::Time => "a point in time",
             Self::TimeOrInterval => "a point in time or an interval",
+            Self::TimeOrClock => "a point in time or a time of day",
             Self::List => "a list",
             Self::Texts => "a text or a list of texts",
             Self::Shown => "a point in time, an interval or a number",
@@ -117,6 +125,22 @@ impl ScalarUDFImpl for Builtin {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let gives = self.return_type(&types)?;
         Ok(Arc::new(Field::new(self.name(), gives, true)))
+    }
+
+    /// Bins of points in time are in the order of these. Those of times of day may begin on the day before.
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        let is_same = |of: &ExprProperties| of.sort_properties == SortProperties::Singleton;
+        Ok(match inputs {
+            [width, time, origins @ ..]
+                if self.name() == "date_bin"
+                    && matches!(time.range.data_type(), DataType::Timestamp(..))
+                    && is_same(width)
+                    && origins.iter().all(is_same) =>
+            {
+                time.sort_properties
+            }
+            _ => SortProperties::Unordered,
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
