@@ -269,6 +269,13 @@ fn is_not_spoken(link: &Link, error: &Error) -> bool {
             || error.message().contains("COPY format \"hypostyle\""))
 }
 
+/// Says whether an error tells that the extension is not loaded, and has changed nothing. What the query itself
+/// computes may have the same state.
+fn is_not_loaded(link: &Link, error: &Error) -> bool {
+    let is_of_format = error.sqlstate() == UNKNOWN_FORMAT && error.message().contains("hypostyle");
+    is_of_format && link.transaction == Transaction::None
+}
+
 /// Begins a query whose rows come in the frames of the extension, which one statement has to load before.
 /// Beyond a pooler, another server may answer the next one. Outside a transaction nothing has happened then.
 fn run_columns(
@@ -295,9 +302,7 @@ fn run_columns(
     };
     if link.has_loaded && link.transaction == Transaction::None {
         match begin_columns(link, message(None), described) {
-            Err(error) if error.sqlstate() == UNKNOWN_FORMAT && link.transaction == Transaction::None => {
-                link.failure = None;
-            }
+            Err(error) if is_not_loaded(link, &error) => link.failure = None,
             begun => return begun,
         }
     }
