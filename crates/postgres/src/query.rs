@@ -269,8 +269,8 @@ fn is_not_spoken(link: &Link, error: &Error) -> bool {
             || error.message().contains("COPY format \"hypostyle\""))
 }
 
-/// Says whether an error tells that the extension is not loaded, and has changed nothing. What the query itself
-/// computes may have the same state.
+/// Says whether an error tells that the extension is not loaded, and has changed nothing. What the query
+/// itself computes may have the same state.
 fn is_not_loaded(link: &Link, error: &Error) -> bool {
     let is_of_format = error.sqlstate() == UNKNOWN_FORMAT && error.message().contains("hypostyle");
     is_of_format && link.transaction == Transaction::None
