@@ -151,12 +151,18 @@ impl KeyedQuery {
         places
     }
 
-    /// Returns the rows of the result from those that were read; `None` if they are of other types.
-    pub fn rows(&self, read: &[RecordBatch]) -> Option<Vec<RecordBatch>> {
+    /// Returns the rows of the result from those that were read of these columns; `None` if they are of other
+    /// types, be there no rows: a column of codes has larger ones while rows are in the log.
+    pub fn rows(&self, columns: &Schema, read: &[RecordBatch]) -> Option<Vec<RecordBatch>> {
         let places = self.places();
+        let found = self.items.iter().map(|item| places.binary_search(item).ok());
+        let found = found.collect::<Option<Vec<_>>>()?;
+        let mut types = found.iter().zip(self.schema.fields());
+        if !types.all(|(place, field)| columns.field(*place).data_type() == field.data_type()) {
+            return None;
+        }
         let rows = read.iter().map(|batch| {
-            let column = |item: &usize| Some(batch.column(places.binary_search(item).ok()?).clone());
-            let columns = self.items.iter().map(column).collect::<Option<Vec<_>>>()?;
+            let columns = found.iter().map(|place| batch.column(*place).clone()).collect();
             RecordBatch::try_new(self.schema.clone(), columns).ok()
         });
         rows.collect()

@@ -77,11 +77,12 @@ impl Session {
         let scan = filtered_scan(&table, query.places(), filters.collect(), found, SHORT_ROWS_MAX);
         let Some((scan, _)) = scan.map_err(from_datafusion)? else { return Ok(None) };
         let scan = for_result(scan).map_err(from_datafusion)?;
+        let types = scan.schema();
         let state = self.take_state();
         let context = task_context(&state);
         *self.spare_state.lock() = Some(state);
         let read = self.wait_here(async move { collect(scan, context).await.map_err(from_datafusion) })?;
-        Ok(query.rows(&read).map(|batches| {
+        Ok(query.rows(&types, &read).map(|batches| {
             self.run.lock().origins.clone_from(&query.origins);
             Outcome::Batches { schema: query.schema.clone(), batches, rows_affected: None }
         }))
