@@ -100,9 +100,9 @@ mod tests {
 
     const TABLE: &str = "CREATE TABLE t (a BIGINT PRIMARY KEY, b INTEGER, c TEXT, d DOUBLE PRECISION, e DATE,
         f DECIMAL(9, 2), g UUID, h JSON, \"I\" BOOLEAN)";
-    const ROWS: &str =
-        "INSERT INTO t SELECT i, i % 7, 'text ' || i % 9, i / 4.0 - 1, DATE '2020-01-01' + i % 5,
-        i, NULL, '{}', i % 2 = 0 FROM generate_series(0, 99) AS s(i)";
+    const ROWS: &str = "INSERT INTO t SELECT i, i % 7, 'text ' || i % 9, i / 4.0 - 1,
+        DATE '2020-01-01' + (i % 5)::INTEGER, i, NULL::UUID, '{}'::JSON, i % 2 = 0
+        FROM generate_series(0, 99) AS s(i)";
 
     const QUERIES: [&str; 10] = [
         "SELECT b FROM t WHERE a = ?",
@@ -166,8 +166,9 @@ mod tests {
         let session = session();
         let run =
             |sql: &str| drop(session.execute(sql, &Parameters::None).and_then(|of| session.collect_rows(of)));
-        run(TABLE);
-        run(ROWS);
+        for sql in [TABLE, ROWS] {
+            drop(session.execute(sql, &Parameters::None).unwrap());
+        }
         let values = [
             ScalarValue::from(2i64),
             ScalarValue::from(4i64),
