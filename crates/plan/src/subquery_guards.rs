@@ -46,6 +46,16 @@ impl Guards {
     pub fn condition(&self, subquery: &LogicalPlan, is_value: bool) -> Option<Expr> {
         conjunction(self.0.iter().cloned()).filter(|_| may_fail(subquery, is_value))
     }
+
+    /// Returns a value for the rows that get to the place, which is NULL for others if it may fail.
+    pub fn value(&self, value: Expr) -> Expr {
+        match conjunction(self.0.iter().cloned()).filter(|_| contains(&value, computes)) {
+            Some(condition) => {
+                Expr::Case(Case::new(None, vec![(Box::new(condition), Box::new(value))], None))
+            }
+            None => value,
+        }
+    }
 }
 
 /// Says whether an expression has a subquery that may fail, or what is sought in one.
