@@ -57,11 +57,13 @@ pub(crate) struct Arguments<K: 'static> {
     /// The number of last arguments that may be left out.
     optional: usize,
     more: bool,
+    /// The SQLSTATE of an error about other arguments.
+    sqlstate: &'static str,
 }
 
 impl<K: 'static> Arguments<K> {
     pub const fn new(kinds: &'static [K]) -> Self {
-        Self { kinds, optional: 0, more: false }
+        Self { kinds, optional: 0, more: false, sqlstate: "22023" }
     }
 
     pub const fn optional(self, optional: usize) -> Self {
@@ -71,15 +73,20 @@ impl<K: 'static> Arguments<K> {
     pub const fn more(self) -> Self {
         Self { more: true, ..self }
     }
+
+    pub const fn or_undefined(self) -> Self {
+        Self { sqlstate: "42883", ..self }
+    }
 }
 
 impl<K: ArgumentKind> Arguments<K> {
     /// Returns the types that the arguments of a call become.
     ///
     /// # Errors
-    /// 22023 for too few or too many, and for one of another kind.
+    /// 22023, or 42883, for too few or too many, and for one of another kind.
     pub fn coerced(&self, name: &str, types: &[DataType]) -> Result<Vec<DataType>> {
-        let Self { kinds, optional, more } = *self;
+        let Self { kinds, optional, more, sqlstate } = *self;
+        let refused = |message: String| external(Error::invalid_input(message).with_sqlstate(sqlstate));
         if types.len() + optional < kinds.len() || (types.len() > kinds.len() && !more) {
             let wanted: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
             return Err(refused(format!("{name}() takes {}", wanted.join(", "))));

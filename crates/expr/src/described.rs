@@ -30,6 +30,12 @@ impl<K: 'static, G: Copy, B: Copy> Described<K, G, B> {
         Self { names, arguments: arguments.more(), gives, body }
     }
 
+    /// Returns the function, which does not exist for other arguments: an error of these is 42883, not 22023.
+    pub const fn or_undefined(self) -> Self {
+        let Self { names, arguments, gives, body } = self;
+        Self { names, arguments: arguments.or_undefined(), gives, body }
+    }
+
     /// Returns its other names.
     pub fn aliases(&self) -> Vec<String> {
         self.names[1..].iter().map(ToString::to_string).collect()

@@ -8,7 +8,9 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{BinaryExpr, EmptyRelation, Expr, LogicalPlan, Operator, Subquery, lit};
+use datafusion::logical_expr::{
+    BinaryExpr, EmptyRelation, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, lit,
+};
 use hypostyle_expr::walk::{any_node, contains, has_expression};
 
 /// Conditions that guard one place. Without some of them, more rows get there.
@@ -44,29 +46,42 @@ impl Guards {
     pub fn condition(&self, subquery: &LogicalPlan, is_value: bool) -> Option<Expr> {
         conjunction(self.0.iter().cloned()).filter(|_| may_fail(subquery, is_value))
     }
+
+    /// Returns a value for the rows that get to the place, which is NULL for others if it may fail.
+    pub fn value(&self, value: Expr) -> Expr {
+        match conjunction(self.0.iter().cloned()).filter(|_| contains(&value, computes)) {
+            Some(condition) => {
+                Expr::Case(Case::new(None, vec![(Box::new(condition), Box::new(value))], None))
+            }
+            None => value,
+        }
+    }
 }
 
-/// Says whether an expression has a subquery that may fail.
+/// Says whether an expression has a subquery that may fail, or what is sought in one.
 pub fn is_at_risk(expr: &Expr) -> bool {
     contains(expr, |part| match part {
         Expr::ScalarSubquery(value) => may_fail(&value.subquery, true),
-        Expr::Exists(Exists { subquery, .. }) | Expr::InSubquery(InSubquery { subquery, .. }) => {
-            may_fail(&subquery.subquery, false)
-        }
+        Expr::Exists(exists) => may_fail(&exists.subquery.subquery, false),
+        Expr::InSubquery(test) => contains(&test.expr, computes) || may_fail(&test.subquery.subquery, false),
         _ => false,
     })
 }
 
-/// Says whether a subquery may be an error for a row: by what it computes, or because it gives several rows
-/// where one is due.
-fn may_fail(subquery: &LogicalPlan, is_value: bool) -> bool {
-    let computes = |expr: &Expr| match expr {
+/// Says whether an expression, apart from those within it, computes what may be an error.
+fn computes(expr: &Expr) -> bool {
+    match expr {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(
             op,
             Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
         ),
         other => matches!(other, Expr::Cast(_) | Expr::ScalarFunction(_) | Expr::Negative(_)),
-    };
+    }
+}
+
+/// Says whether a subquery may be an error for a row: by what it computes, or because it gives several rows
+/// where one is due.
+fn may_fail(subquery: &LogicalPlan, is_value: bool) -> bool {
     is_value && subquery.max_rows().is_none_or(|rows| rows > 1)
         || any_node(subquery, |node| has_expression(node, computes))
 }
@@ -93,7 +108,8 @@ fn has_guarded_division(expr: &Expr) -> bool {
     contains(expr, has_division) && contains(expr, |part| is_guard(part) && contains(part, has_division))
 }
 
-/// Says whether an expression, apart from those within it, is a subquery that divides or casts outer columns.
+/// Says whether an expression, apart from those within it, is a subquery that divides or casts outer columns,
+/// or one in which such a value is sought.
 fn has_division(expr: &Expr) -> bool {
     let divides = |part: &Expr| match part {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Divide | Operator::Modulo),
@@ -105,9 +121,10 @@ fn has_division(expr: &Expr) -> bool {
             && any_node(subquery, |node| has_expression(node, |part| divides(part) && part.contains_outer()))
     };
     match expr {
-        Expr::ScalarSubquery(subquery)
-        | Expr::Exists(Exists { subquery, .. })
-        | Expr::InSubquery(InSubquery { subquery, .. }) => of_subquery(subquery),
+        Expr::ScalarSubquery(subquery) | Expr::Exists(Exists { subquery, .. }) => of_subquery(subquery),
+        Expr::InSubquery(InSubquery { expr, subquery, .. }) => {
+            of_subquery(subquery) || contains(expr, |part| divides(part) && part.any_column_refs())
+        }
         _ => false,
     }
 }
@@ -129,6 +146,10 @@ pub fn value_of_row(subquery: &LogicalPlan, schema: &DFSchema) -> Result<Option<
     let Some(value) = of_rows(value.clone(), schema)? else { return Ok(None) };
     let Some(condition) = conjunction(conditions) else { return Ok(Some(value)) };
     let Some(condition) = of_rows(condition, schema)? else { return Ok(None) };
+    // CASE would forget what a field says of a type.
+    if !value.to_field(schema).is_ok_and(|(_, field)| field.metadata().is_empty()) {
+        return Ok(None);
+    }
     let branch = (Box::new(condition), Box::new(value));
     Ok(Some(Expr::Case(Case::new(None, vec![branch], None))))
 }

@@ -439,12 +439,14 @@ mod tests {
         for sql in [
             "SELECT CASE WHEN b <> 0 THEN (SELECT max(u.b) FROM u WHERE u.a = 10 / t.b) END FROM t",
             "SELECT a FROM t WHERE b = 0 OR EXISTS (SELECT 1 FROM u WHERE u.a = 10 / t.b)",
+            "SELECT a FROM t WHERE b = 0 OR 10 / b IN (SELECT u.a FROM u)",
         ] {
             assert!(must_be_unnested(&planned(sql).1), "{sql}");
         }
         for sql in [
             "SELECT CASE WHEN b <> 0 THEN (SELECT max(u.b) FROM u WHERE u.a = t.b) END FROM t",
             "SELECT a FROM t WHERE b <> 0 AND EXISTS (SELECT 1 FROM u WHERE u.a = 10 / t.b)",
+            "SELECT a FROM t WHERE b <> 0 AND 10 / b IN (SELECT u.a FROM u)",
         ] {
             assert!(!must_be_unnested(&planned(sql).1), "{sql}");
         }

@@ -468,7 +468,7 @@ impl Unnesting<'_> {
             }
             Expr::Exists(exists) => self.exists(rows, plan, exists, guards)?,
             Expr::InSubquery(subquery) => {
-                let test = membership(rows, subquery)?;
+                let test = membership(rows, subquery, guards)?;
                 test.transform_down(|expr| self.value(rows, plan, expr, guards))?.data
             }
             other => return Ok(Transformed::no(other)),
@@ -1061,7 +1061,7 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
 /// Returns `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is
 /// unknown. A subquery that has others within it stands there once, as the plan would be several times
 /// as large with each level.
-fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
+fn membership(rows: &LogicalPlan, subquery: InSubquery, guards: &Guards) -> Result<Expr> {
     let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } = subquery;
     let sought = expr.clone().transform(|expr| match expr {
         Expr::Column(column) => {
@@ -1098,7 +1098,8 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
         Ok::<_, DataFusionError>(Expr::Exists(Exists { subquery, negated: false }))
     };
     let found = exists(Some(given.clone().eq(sought)))?;
-    let unknown = exists(Some(given.is_null()))?.or(expr.is_null().and(exists(None)?));
+    let is_null = guards.value(*expr).is_null();
+    let unknown = exists(Some(given.is_null()))?.or(is_null.and(exists(None)?));
     let test = when(found, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
     Ok(if negated { Expr::Not(Box::new(test)) } else { test })
 }

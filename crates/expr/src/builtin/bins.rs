@@ -1,7 +1,6 @@
 //! Bins of points in time, as PostgreSQL's `date_bin` has them. DataFusion's counts nanoseconds since 1970,
 //! and 64 bits have room for 292 years of these.
 
-use crate::arguments::refused;
 use crate::builtin::written::{Described, Kind};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -16,7 +15,8 @@ pub(crate) const NAME: &str = "date_bin";
 
 pub(super) const FUNCTIONS: &[Described] =
     &[Described::new(&[NAME], &[Kind::Interval, Kind::TimeOrClock, Kind::TimeOrClock], type_of_bins, bins)
-        .optional(1)];
+        .optional(1)
+        .or_undefined()];
 
 fn is_clock(of: &DataType) -> bool {
     matches!(of, DataType::Time64(_))
@@ -25,8 +25,11 @@ fn is_clock(of: &DataType) -> bool {
 fn type_of_bins(types: &[DataType]) -> Result<DataType> {
     match types {
         [_, time, origin] if is_clock(time) != is_clock(origin) => {
-            Err(refused("date_bin(): a point in time and a time of day are not in the same bins"))
+            let message = "date_bin(): a point in time and a time of day are not in the same bins";
+            Err(external(Error::invalid_input(message).with_sqlstate("42883")))
         }
+        // What is beside a point in time becomes one.
+        [_, DataType::Timestamp(_, None), moment @ DataType::Timestamp(_, Some(_))] => Ok(moment.clone()),
         [_, time, ..] => Ok(time.clone()),
         _ => Ok(DataType::Timestamp(TimeUnit::Microsecond, None)),
     }
