@@ -116,15 +116,17 @@ def served(path: Path) -> Iterator[Any]:
 def states(report: Report, dataset: Any, peer: Any, runs: int) -> None:
     consumers = {consumer.call: consumer for consumer in CONSUMERS}
     arrow, frame = consumers["arrow()"], consumers["df()"]
-    with hypostyle.connect(dataset.hypostyle, read_only=True) as ours:
-        rest = {
-            consumer.call: samples(ours, consumer.from_ours, consumer.touch, runs) for consumer in CONSUMERS
-        }
+    resting = changed(dataset, "at rest", lambda _: None)
+    with hypostyle.connect(resting) as ours:
+        rest = {each.call: samples(ours, each.from_ours, each.touch, runs) for each in CONSUMERS}
+    with served(resting) as ours:
+        rest_served = {each.call: samples(ours, each.from_ours, each.touch, runs) for each in (arrow, frame)}
+    shutil.rmtree(resting)
     theirs = {one.call: samples(peer, one.from_duckdb, one.touch, runs) for one in (arrow, frame)}
 
-    def add(what: str, consumer: Any, measured: Samples, times: float, bar: Bar) -> None:
+    def add(what: str, consumer: Any, measured: Samples, resting: Samples, times: float, bar: Bar) -> None:
         have, touched = measured
-        peers, peers_touched = ({"at rest": each} for each in rest[consumer.call])
+        peers, peers_touched = ({"at rest": each} for each in resting)
         if consumer.call in theirs:
             peers["DuckDB"], peers_touched["DuckDB"] = theirs[consumer.call]
         report.add(Measurement(what, have, peers, bar if consumer is arrow else None))
@@ -139,12 +141,14 @@ def states(report: Report, dataset: Any, peer: Any, runs: int) -> None:
             ours.execute("SET automatic_upkeep = off")
             for consumer in CONSUMERS:
                 measured = samples(ours, consumer.from_ours, consumer.touch, runs)
-                add(f"lineitem after {name} → {consumer.call}", consumer, measured, times, bar)
+                what = f"lineitem after {name} → {consumer.call}"
+                add(what, consumer, measured, rest[consumer.call], times, bar)
         with served(path) as ours:
             ours.execute("SET automatic_upkeep = off")
             for consumer in (arrow, frame):
                 measured = samples(ours, consumer.from_ours, consumer.touch, runs)
-                add(f"Unix, lineitem after {name} → {consumer.call}", consumer, measured, times, bar)
+                what = f"Unix, lineitem after {name} → {consumer.call}"
+                add(what, consumer, measured, rest_served[consumer.call], times, bar)
         shutil.rmtree(path)
 
 
