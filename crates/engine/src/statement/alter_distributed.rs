@@ -82,7 +82,7 @@ impl Session {
             since: table.layout.altered,
             name: after.name.clone(),
             definition,
-            additions,
+            additions: Box::new(additions),
             partitioning: self.moved(table, &before, &after)?,
             columns,
             rows: are_looked_at.then(|| table.fragments.iter().map(Fragment::rows_ever).collect()),

@@ -31,7 +31,7 @@ pub struct NewTable {
     pub refers: Vec<Referred>,
     /// What is said of the sequence that it stands for, if it does.
     #[serde(default, skip_serializing_if = "Additions::is_empty")]
-    pub additions: Additions,
+    pub additions: Box<Additions>,
 }
 
 /// A table that a foreign key refers to, as it was when somebody has read its definition.
@@ -48,7 +48,7 @@ impl NewTable {
     /// Returns a table without a definition.
     pub fn new(schema: &str, name: &str, partitioning: Partitioning, replicas: u32) -> Self {
         let (schema, name, definition) = (schema.into(), name.into(), String::new());
-        let (refers, additions) = (Vec::new(), Additions::default());
+        let (refers, additions) = (Vec::new(), Box::default());
         Self { schema, name, definition, partitioning, replicas, refers, additions }
     }
 
@@ -66,7 +66,7 @@ impl NewTable {
 
     /// Returns the table with what its definition does not say.
     pub fn with_additions(mut self, additions: Additions) -> Self {
-        self.additions = additions;
+        self.additions = Box::new(additions);
         self
     }
 }
@@ -85,7 +85,7 @@ pub struct Altered {
     pub definition: String,
     /// What that does not say.
     #[serde(default, skip_serializing_if = "Additions::is_empty")]
-    pub additions: Additions,
+    pub additions: Box<Additions>,
     /// The distribution of its rows, with the places that the columns of the key have now.
     pub partitioning: Partitioning,
     /// The columns. Those that stay have their numbers and their order, and new ones are behind them.
@@ -395,7 +395,7 @@ impl Catalog {
             schema: table.schema.clone(),
             name: table.name.clone(),
             definition: table.definition.clone(),
-            additions: table.additions.clone(),
+            additions: table.additions.as_ref().clone(),
             layout: Layout::default(),
             partitioning: table.partitioning.clone(),
             replicas: table.replicas,
@@ -450,7 +450,7 @@ impl Catalog {
         table.counters.retain(|counter| altered.columns.iter().any(|column| column.number == counter.column));
         table.name.clone_from(&altered.name);
         table.definition.clone_from(&altered.definition);
-        table.additions.clone_from(&altered.additions);
+        table.additions.clone_from(altered.additions.as_ref());
         table.partitioning = altered.partitioning.clone();
         table.refers = refers;
         self.keep_owned(altered);
