@@ -93,6 +93,7 @@ impl Session {
 mod tests {
     use super::*;
     use crate::session::{Engine, EngineOptions, test_options};
+    use arrow::datatypes::SchemaRef;
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;
     use hypostyle_storage::Database;
@@ -145,14 +146,15 @@ mod tests {
         Session::new(engine, Identity::default()).unwrap()
     }
 
-    fn shown(session: &Session, sql: &str, parameters: &Parameters) -> String {
+    /// Returns the columns and the rows of a query, or its error.
+    fn shown(session: &Session, sql: &str, parameters: &Parameters) -> (Option<SchemaRef>, String) {
         let outcome = session.execute(sql, parameters);
         match outcome.and_then(|outcome| session.collect_rows(outcome)) {
-            Ok((schema, batches)) => format!("{schema:?}\n{}", pretty_format_batches(&batches).unwrap()),
+            Ok((schema, batches)) => (Some(schema), pretty_format_batches(&batches).unwrap().to_string()),
             Err(error) => {
                 // What fails within a transaction ends it otherwise.
                 let _outside = session.execute("ROLLBACK TO SAVEPOINT s", &Parameters::None);
-                error.sqlstate().to_string()
+                (None, error.sqlstate().to_string())
             }
         }
     }
@@ -200,9 +202,10 @@ mod tests {
             }
             assert!(!is_known(&session, QUERIES[1]) && !is_known(&session, QUERIES[6]), "{change}");
         }
-        for place in [0, 2, 3, 4, 5, 7, 9] {
-            assert!(is_known(&session, QUERIES[place]), "{}", QUERIES[place]);
-        }
+        let known: Vec<usize> =
+            (0..QUERIES.len()).filter(|place| is_known(&session, QUERIES[*place])).collect();
+        // That with a cast of its parameter does not give its rows at once.
+        assert_eq!(known, [0, 3, 4, 5, 7, 9]);
     }
 
     #[test]
@@ -215,10 +218,10 @@ mod tests {
         let sql = "SELECT b FROM t WHERE a = ?";
         let of = |key: i64| Parameters::Positional(vec![ScalarValue::from(key)]);
         for value in 0..20i64 {
-            let rows = shown(&session, sql, &of(value * 10_007));
+            let (_, rows) = shown(&session, sql, &of(value * 10_007));
             assert!(rows.contains(&format!("| {} ", -value * 10_007)), "{rows}");
         }
         assert!(is_known(&session, sql));
-        assert!(shown(&session, sql, &of(300_000)).ends_with("++\n++"));
+        assert!(shown(&session, sql, &of(300_000)).1.ends_with("++\n++"));
     }
 }
