@@ -3,7 +3,7 @@
 use crate::common::{cluster, id, ids, node};
 use hypostyle_placement::catalog::{
     Additions, Altered, Appended, Catalog, Change, Column, Conversion, Copied, Difference, Found, Index,
-    NewTable, NodeState, Owner, Publication, Referred, Restarted, STATEMENTS_KEPT, Written,
+    NewTable, NodeState, Owner, Publication, Referred, Restarted, STATEMENTS_KEPT, Table, Written,
 };
 use hypostyle_placement::partition::{KeyColumn, Kind, Partitioning, Value};
 use hypostyle_placement::{Epoch, FragmentId, Life, StatementId, Term, Token};
@@ -18,6 +18,23 @@ const FIRST: FragmentId = FragmentId { table: TABLE, number: 0 };
 fn create(name: &str, partitioning: Partitioning, replicas: u32, nodes: usize) -> Change {
     let nodes = vec![ids(nodes); partitioning.fragments() as usize];
     Change::CreateTable { table: NewTable::new("main", name, partitioning, replicas), nodes }
+}
+
+/// Returns the alteration of a table that gives it other columns alone.
+fn altered_to(table: &Table, columns: Vec<Column>) -> Altered {
+    Altered {
+        table: table.id,
+        since: Epoch(0),
+        name: table.name.clone(),
+        definition: table.definition.clone(),
+        additions: Box::default(),
+        partitioning: table.partitioning.clone(),
+        columns,
+        rows: None,
+        refers: Vec::new(),
+        referring: Vec::new(),
+        found: Vec::new(),
+    }
 }
 
 /// Returns a cluster of two nodes with tables of all kinds.
@@ -317,17 +334,10 @@ fn a_difference_makes_a_catalog_of_any_before() {
         Additions { indexes: vec![index], comment: Some("of all".into()), ..Additions::default() };
     assert!(Additions::default().is_empty() && additions.bytes() == 8);
     let altered = Altered {
-        table: TABLE,
-        since: Epoch(0),
         name: "other".into(),
         definition: "CREATE TABLE other (a BIGINT)".into(),
         additions: Box::new(additions),
-        partitioning: table.partitioning,
-        columns: vec![Column::new(0)],
-        rows: None,
-        refers: Vec::new(),
-        referring: Vec::new(),
-        found: Vec::new(),
+        ..altered_to(&table, vec![Column::new(0)])
     };
     let turns = Partitioning::RoundRobin { fragments: 4096 };
     let changes = [
@@ -437,20 +447,7 @@ fn a_sequence_goes_with_its_column() {
     assert_eq!(Catalog::decode(&catalog.encode().unwrap()).unwrap(), catalog);
     let owner_in = |catalog: &Catalog| catalog.table(sequence).map(|table| table.additions.owner);
     let altered = |columns: Vec<Column>| {
-        let table = catalog.table(TABLE).unwrap();
-        let altered = Altered {
-            table: TABLE,
-            since: Epoch(0),
-            name: table.name.clone(),
-            definition: table.definition.clone(),
-            additions: Box::default(),
-            partitioning: table.partitioning.clone(),
-            columns,
-            rows: None,
-            refers: Vec::new(),
-            referring: Vec::new(),
-            found: Vec::new(),
-        };
+        let altered = altered_to(catalog.table(TABLE).unwrap(), columns);
         catalog.apply(&Change::AlterTable(altered)).unwrap()
     };
     // It stays with a column that is given another type, and goes with one that is dropped, or its table.
@@ -527,17 +524,9 @@ fn an_alteration_that_has_looked_at_rows_is_refused_when_there_are_more() {
     let table = catalog.tables[0].clone();
     let altered = |rows: &[u64]| {
         Change::AlterTable(Altered {
-            table: TABLE,
-            since: Epoch(0),
-            name: "hashed".into(),
             definition: "CREATE TABLE hashed (a BIGINT CHECK (a > 0))".into(),
-            additions: Box::default(),
-            partitioning: table.partitioning.clone(),
-            columns: vec![Column::new(0)],
             rows: Some(rows.to_vec()),
-            refers: Vec::new(),
-            referring: Vec::new(),
-            found: Vec::new(),
+            ..altered_to(&table, vec![Column::new(0)])
         })
     };
     assert!(catalog.apply(&altered(&[0, 0])).is_ok());
@@ -554,17 +543,8 @@ fn a_column_of_another_type_has_a_number_of_its_own() {
     let table = catalog.tables[0].clone();
     let altered = |columns: Vec<Column>| {
         catalog.apply(&Change::AlterTable(Altered {
-            table: TABLE,
-            since: Epoch(0),
-            name: "hashed".into(),
             definition: "CREATE TABLE hashed (a BIGINT, b VARCHAR)".into(),
-            additions: Box::default(),
-            partitioning: table.partitioning.clone(),
-            columns,
-            rows: None,
-            refers: Vec::new(),
-            referring: Vec::new(),
-            found: Vec::new(),
+            ..altered_to(&table, columns)
         }))
     };
     let converted = |number: u32, from: u32| Column {
@@ -621,17 +601,9 @@ fn tables_that_others_refer_to_stay() {
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "2BP01"));
     let altered = |referring: Vec<TableId>| {
         Change::AlterTable(Altered {
-            table: parent,
-            since: Epoch(0),
-            name: "everywhere".into(),
             definition: "CREATE TABLE everywhere (a BIGINT, b BIGINT)".into(),
-            additions: Box::default(),
-            partitioning: Partitioning::Replicated,
-            columns: vec![Column::new(0)],
-            rows: None,
-            refers: Vec::new(),
             referring,
-            found: Vec::new(),
+            ..altered_to(catalog.table(parent).unwrap(), vec![Column::new(0)])
         })
     };
     // Whoever has not seen the other table may have given the names away by which it is defined.
