@@ -52,8 +52,9 @@ bench-protocol: build ## Measure the client protocol against its peers, networks
 	@. scripts/env.sh && cd bench && "$$VENV/bin/python" -m protocol --sf $(SF) --runs $(RUNS)
 
 bench-cluster: RUNS := 3
-bench-cluster: build ## Measure a cluster as PosDB was: one node, speedup, scaleup (SF=1 RUNS=3), as root for limits and links
-	@. scripts/env.sh && "$$VENV/bin/python" bench/cluster.py --sf $(SF) --runs $(RUNS)
+bench-cluster: build ## Measure a cluster as PosDB was, shuffles and TPC-H (SF=1 RUNS=3), as root for limits and links
+	@. scripts/env.sh && "$$VENV/bin/python" bench/cluster.py --sf $(SF) --runs $(RUNS) && \
+		"$$VENV/bin/python" bench/shuffles.py --tpch-sf $(SF) --runs $(RUNS)
 
 bench-design-space: SF := 0.1
 bench-design-space: build ## Measure what the protocol could have been: the chapter's Tables 3.3 to 3.9 (SF=0.1)
