@@ -231,11 +231,12 @@ impl QueryResult {
         }
     }
 
-    /// Returns the columns of a result that a server has given as descriptors of its files.
-    pub(crate) fn mapped(&self) -> Option<Arc<hypostyle_client::MappedColumns>> {
+    /// Returns a column over mappings of a server's files, which are copy-on-write when `private`. Returns
+    /// `None` of other results.
+    pub(crate) fn mapped_column(&self, index: usize, private: bool) -> Result<Option<ArrayRef>> {
         match &self.source {
-            Source::Remote(result) => result.mapped(),
-            Source::Rows { .. } => None,
+            Source::Remote(result) => result.mapped_column(index, private),
+            Source::Rows { .. } => Ok(None),
         }
     }
 
@@ -275,7 +276,7 @@ impl QueryResult {
     pub fn is_stored(&self) -> bool {
         match &self.source {
             Source::Rows { stored, .. } => stored.is_some(),
-            Source::Remote(result) => result.mapped().is_some(),
+            Source::Remote(result) => result.is_mapped(),
         }
     }
 
@@ -286,7 +287,7 @@ impl QueryResult {
             Source::Rows { stored, rows } => {
                 stored.is_some() && matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
             }
-            Source::Remote(result) => result.mapped().is_some(),
+            Source::Remote(result) => result.is_mapped(),
         }
     }
 
@@ -523,8 +524,8 @@ impl QueryResult {
     /// is a copy.
     pub fn column_private(&self, index: usize) -> Result<ArrayRef> {
         self.check_index(index)?;
-        if let Some(mapped) = self.mapped() {
-            return mapped.column(index, true);
+        if let Some(column) = self.mapped_column(index, true)? {
+            return Ok(column);
         }
         match self.stored() {
             Some(stored) => {
