@@ -60,6 +60,7 @@ FORBIDDEN = {
         "pyo3",
     ),
     "hypostyle-io": (*ENGINE, "hypostyle-format", "hypostyle-storage", "arrow-array", "sqlparser", "pyo3"),
+    "hypostyle-mapped": (*ENGINE, "hypostyle-format", "hypostyle-storage", "sqlparser", "tokio", "pyo3"),
     "hypostyle-index": (
         *ENGINE,
         "hypostyle-format",

@@ -120,6 +120,43 @@ fn a_mapping_outlives_the_table_and_the_server() {
 }
 
 #[test]
+fn rows_of_the_log_lie_behind_those_of_the_servers_files() {
+    let served = Served::on_disk();
+    let connection = served.connect_unix().unwrap();
+    let own = served.database.connect().unwrap();
+    own.execute(TYPES).unwrap();
+    own.execute("CHECKPOINT").unwrap();
+    own.execute("INSERT INTO types SELECT * FROM types LIMIT 1000").unwrap();
+    let (all, some) = ("SELECT * FROM types", "SELECT * FROM types OFFSET 777");
+    for query in [all, some] {
+        let (found, expected) = (connection.execute(query).unwrap(), own.execute(query).unwrap());
+        assert!(found.is_mapped(), "{query}");
+        assert_eq!(found.record_batches().unwrap().len(), 1, "{query}");
+        assert_same(&rows(&expected), &rows(&found), query);
+        for column in 0..found.columns().len() {
+            let (own, private) =
+                (expected.column_private(column).unwrap(), found.column_private(column).unwrap());
+            private.to_data().validate_full().unwrap();
+            assert_eq!(&own, &private, "{query}, column {column}");
+            found.verify_column(column, 0..found.row_count().unwrap()).unwrap();
+        }
+    }
+    // The result stays what it was when the rows come into the files, and when they are gone.
+    let (before, expected) = (connection.execute(all).unwrap(), rows(&own.execute(all).unwrap()));
+    own.execute("CHECKPOINT").unwrap();
+    own.execute("DROP TABLE types").unwrap();
+    assert_same(&expected, &rows(&before), "after the table is gone");
+    // Deleted rows leave pieces, which are no mapping together.
+    own.execute(TYPES).unwrap();
+    own.execute("CHECKPOINT").unwrap();
+    own.execute("DELETE FROM types WHERE i = 20000").unwrap();
+    own.execute("INSERT INTO types SELECT * FROM types LIMIT 10").unwrap();
+    let found = connection.execute(all).unwrap();
+    assert!(!found.is_mapped());
+    assert_same(&rows(&own.execute(all).unwrap()), &rows(&found), "with a deleted row");
+}
+
+#[test]
 fn a_cancelled_statement_leaves_the_session_alive() {
     let served = Served::in_memory();
     served.database.connect().unwrap().execute(TYPES).unwrap();

@@ -51,6 +51,35 @@ fn a_private_column_has_buffers_of_its_own() {
 }
 
 #[test]
+fn columns_that_are_joined_ahead_are_those_of_one_by_one() {
+    let connection = database().connect().unwrap();
+    connection.execute("DELETE FROM t WHERE a = 50000").unwrap();
+    connection.execute("INSERT INTO t VALUES (-1, -2, 'new')").unwrap();
+    for sql in [
+        "SELECT * FROM t",
+        "SELECT a, b, s, a + 0.5 AS d FROM t",
+        "SELECT * FROM t LIMIT 10",
+        "SELECT 1 LIMIT 0",
+    ] {
+        let (one, ahead) = (connection.execute(sql).unwrap(), connection.execute(sql).unwrap());
+        ahead.join_columns(2).unwrap();
+        for index in 0..one.columns().len() {
+            let (joined, again) =
+                (ahead.column_private(index).unwrap(), ahead.column_private(index).unwrap());
+            assert_eq!(&joined, &one.column(index).unwrap(), "{sql}");
+            assert_eq!(&joined, &again, "{sql}");
+            let start = |array: &dyn Array| array.to_data().buffers()[0].as_ptr();
+            assert!(joined.is_empty() || start(&joined) != start(&again), "{sql}: each is the caller's own");
+        }
+        ahead.join_columns(2).unwrap();
+        assert_eq!(ahead.column(0).unwrap(), one.column(0).unwrap(), "{sql}");
+    }
+    let streamed = connection.execute("SELECT a + 1 AS a FROM t").unwrap();
+    streamed.next_batch().unwrap();
+    assert!(streamed.join_columns(2).is_err());
+}
+
+#[test]
 fn results_outlive_their_database() {
     let database = database();
     let connection = database.connect().unwrap();

@@ -177,6 +177,14 @@ impl QueryResult {
         })
     }
 
+    /// Joins the batches of all columns, for whoever wants all of them.
+    fn join_columns(&self, py: Python<'_>) -> PyResult<()> {
+        let _fetch = self.begin(py)?;
+        guarded(py, || {
+            py.detach(|| self.inner.join_columns(self.threads)).map_err(|error| to_exception(py, error))
+        })
+    }
+
     /// Returns a column as one array whose memory the caller may write to.
     fn column_private(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
         let _fetch = self.begin(py)?;

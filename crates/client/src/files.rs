@@ -4,11 +4,13 @@
 //! without reading every value. That makes the cost of a result O(columns) instead of O(rows).
 //! Descriptors are accepted only from a server that runs as our own user or as root (`login`).
 
+use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, SchemaRef};
 use hypostyle_io::File;
+use hypostyle_mapped::{BufferFile, DictionaryFiles, NodeFiles, extended};
 use hypostyle_types::{Error, Result, to_usize};
 use hypostyle_wire::{ChunkHeader, FileNode, FilePiece, Region, read_file_nodes, read_file_pieces};
 use std::ops::Range;
@@ -130,6 +132,47 @@ impl MappedColumns {
         let mut nodes = self.columns[index].iter();
         let data = self.read(data_type, &mut nodes, private)?;
         Ok(make_array(data).slice(self.skip, self.rows))
+    }
+
+    /// Says whether the rows up to `end` are all rows of the files.
+    pub fn ends_at(&self, end: u64) -> bool {
+        self.columns.iter().all(|nodes| nodes.first().is_some_and(|node| node.elements == end))
+    }
+
+    /// A column with other rows behind those of the files, which are all of its rows ([`extended`]). Returns
+    /// `None` where that would copy the column.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column, when its dictionary is damaged.
+    #[expect(clippy::indexing_slicing, reason = "the caller names a column")]
+    pub fn column_with(&self, index: usize, behind: &ArrayRef, private: bool) -> Result<Option<ArrayRef>> {
+        let data_type = self.schema.field(index).data_type();
+        // The last offsets of the files are looked at here.
+        let stored = make_array(self.read(data_type, &mut self.columns[index].iter(), private)?);
+        let values = stored.as_any_dictionary_opt().map(|dictionary| dictionary.values());
+        if values.is_some() {
+            self.verify(index, 0..1)?;
+        }
+        let nodes: Vec<NodeFiles> = self.columns[index].iter().map(|node| self.node_files(node)).collect();
+        extended(data_type, &nodes, values, behind, private)
+    }
+
+    fn node_files(&self, node: &FileNode) -> NodeFiles {
+        let buffer = |region: &Region| BufferFile {
+            file: self.files.get(usize::from(region.descriptor)).filter(|_| region.length > 0).cloned(),
+            length: region.length,
+        };
+        NodeFiles {
+            elements: node.elements,
+            nulls: node.nulls,
+            validity: node.validity.as_ref().map(buffer),
+            buffers: node.buffers.iter().map(buffer).collect(),
+            dictionary: node.dictionary.as_ref().map(|(values, offsets, heap)| DictionaryFiles {
+                values: *values,
+                offsets: buffer(offsets),
+                heap: buffer(heap),
+            }),
+        }
     }
 
     #[expect(clippy::indexing_slicing, reason = "`read_file_nodes` has seen that the file has come")]

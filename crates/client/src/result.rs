@@ -4,9 +4,12 @@ use crate::connection::Shared;
 use crate::files::MappedColumns;
 use crate::link::Link;
 use crate::progress::Running;
-use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
-use arrow_schema::SchemaRef;
+use arrow_cast::cast;
+use arrow_schema::{ArrowError, SchemaRef};
+use arrow_select::concat::concat;
 use hypostyle_io::File;
 use hypostyle_sync::{Mutex, MutexGuard};
 use hypostyle_transport::Frame;
@@ -18,9 +21,9 @@ use hypostyle_wire::{
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// The largest number of descriptors of one result: far more than a server passes, but few enough
@@ -75,6 +78,18 @@ struct Pieces {
     pieces: Vec<FilePiece>,
     /// The rows of the files and of the chunks.
     rows: (u64, u64),
+    /// The columns of the rows of the chunks, if each column is one mapping with them behind the files' rows.
+    behind: OnceLock<Vec<ArrayRef>>,
+}
+
+impl Pieces {
+    /// The piece behind whose rows, which are the last ones of the files, all others come.
+    fn only_one(&self) -> Option<FilePiece> {
+        match self.pieces.as_slice() {
+            [piece] if piece.others > 0 && self.mapped.ends_at(piece.start + piece.rows) => Some(*piece),
+            _ => None,
+        }
+    }
 }
 
 impl Stream {
@@ -229,7 +244,12 @@ impl Stream {
                     MappedColumns::in_pieces(self.schema.clone(), &header, frame.descriptors)?;
                 let others = pieces.iter().map(|piece| piece.others).sum();
                 self.running.receive(header.rows);
-                state.pieces = Some(Arc::new(Pieces { mapped, pieces, rows: (header.rows, others) }));
+                state.pieces = Some(Arc::new(Pieces {
+                    mapped,
+                    pieces,
+                    rows: (header.rows, others),
+                    behind: OnceLock::new(),
+                }));
             }
             Place::MemoryFile if frame.descriptors_sent > 1 => {
                 return Err(Error::protocol("a chunk in memory has one file"));
@@ -267,6 +287,28 @@ impl State {
         let credit = wire::Credit { query, bytes: std::mem::take(&mut self.taken) };
         link.send(&credit.frame())
     }
+}
+
+/// Returns the rows of a column that are a piece and the others behind it.
+fn rows_of(column: &ArrayRef, piece: &FilePiece) -> ArrayRef {
+    column.slice(to_usize(piece.start), to_usize(piece.rows + piece.others))
+}
+
+/// Returns a column of batches as one array, without dictionaries: each batch may have one of its own.
+fn joined(batches: &[RecordBatch], index: usize) -> Result<ArrayRef> {
+    let plain = |batch: &RecordBatch| match batch.column(index).as_any_dictionary_opt() {
+        Some(dictionary) => cast(batch.column(index), dictionary.values().data_type()),
+        None => Ok(batch.column(index).clone()),
+    };
+    let parts = batches.iter().map(plain).collect::<std::result::Result<Vec<_>, _>>().map_err(no_fit)?;
+    match parts.as_slice() {
+        [part] => Ok(part.clone()),
+        parts => concat(&parts.iter().map(|part| part.as_ref()).collect::<Vec<_>>()).map_err(no_fit),
+    }
+}
+
+fn no_fit(error: ArrowError) -> Error {
+    Error::protocol(format!("the columns do not fit their schema: {error}"))
 }
 
 fn check_rows(came: u64, sent: u64) -> Result<()> {
@@ -476,7 +518,10 @@ impl QueryResult {
             None => {
                 let batches = self.decode_all()?;
                 match self.pieces() {
-                    Some(pieces) => self.in_order(&pieces, batches)?,
+                    Some(pieces) => match self.extended(&pieces, &batches)? {
+                        Some(batch) => vec![batch],
+                        None => self.in_order(&pieces, batches)?,
+                    },
                     None => batches,
                 }
             }
@@ -489,7 +534,58 @@ impl QueryResult {
         let columns = (0..self.schema.fields().len()).map(|index| mapped.column(index, false));
         let options = RecordBatchOptions::new().with_row_count(Some(mapped.rows));
         RecordBatch::try_new_with_options(self.schema.clone(), columns.collect::<Result<_>>()?, &options)
-            .map_err(|error| Error::protocol(format!("the columns do not fit their schema: {error}")))
+            .map_err(no_fit)
+    }
+
+    /// Returns the rows of the server's files as one batch, with those that came as chunks behind them.
+    /// Returns `None` where these lie otherwise, or a column would be copied for it.
+    fn extended(&self, pieces: &Pieces, others: &[RecordBatch]) -> Result<Option<RecordBatch>> {
+        let Some(piece) = pieces.only_one() else { return Ok(None) };
+        if others.iter().map(|batch| batch.num_rows() as u64).sum::<u64>() != piece.others {
+            return Err(Error::protocol("rows of a result are missing"));
+        }
+        let count = self.schema.fields().len();
+        let behind = (0..count).map(|index| joined(others, index)).collect::<Result<Vec<_>>>()?;
+        let mut columns = Vec::with_capacity(count);
+        for (index, behind) in behind.iter().enumerate() {
+            match pieces.mapped.column_with(index, behind, false)? {
+                Some(column) => columns.push(rows_of(&column, &piece)),
+                None => return Ok(None),
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(to_usize(piece.rows + piece.others)));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options);
+        let batch = batch.map_err(no_fit)?;
+        let _known = pieces.behind.set(behind);
+        Ok(Some(batch))
+    }
+
+    /// Says whether each column is one mapping of the server's files, with the rows behind them that came as
+    /// chunks. Takes all of these.
+    pub fn is_mapped(&self) -> bool {
+        self.mapped().is_some()
+            || self.pieces().is_some_and(|pieces| {
+                pieces.only_one().is_some() && self.materialize().is_ok() && pieces.behind.get().is_some()
+            })
+    }
+
+    /// Returns a column over mappings of the server's files, which are copy-on-write when `private`. Returns
+    /// `None` where there is no such mapping ([`Self::is_mapped`]).
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column, when its dictionary is damaged.
+    pub fn mapped_column(&self, index: usize, private: bool) -> Result<Option<ArrayRef>> {
+        if let Some(mapped) = self.mapped() {
+            return mapped.column(index, private).map(Some);
+        }
+        let Some(pieces) = self.pieces().filter(|_| self.is_mapped()) else { return Ok(None) };
+        let (Some(piece), Some(behind)) =
+            (pieces.only_one(), pieces.behind.get().and_then(|all| all.get(index)))
+        else {
+            return Ok(None);
+        };
+        let column = pieces.mapped.column_with(index, behind, private)?;
+        Ok(column.map(|column| rows_of(&column, &piece)))
     }
 
     /// Returns the rows of the server's files and those that came as chunks, in their order.

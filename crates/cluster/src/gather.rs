@@ -2,6 +2,7 @@
 //! has, and collects their rows. PosDB calls it UnionAll over ReceivePos (Chernishev et al., 2018).
 
 use crate::codec;
+use crate::groups;
 use crate::message::{Piece, Request, Task};
 use crate::node::Node;
 use crate::peers::{Answer, is_behind, is_elsewhere};
@@ -43,6 +44,9 @@ const ATTEMPTS_MAX: usize = 3;
 /// asked.
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Of fewer bytes that are grouped, nobody asks how many groups they may have.
+const GROUPED_BYTES_MIN: u64 = 16 << 20;
 
 /// The name of the measure of how often nodes were asked.
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -331,12 +335,12 @@ impl GatherExec {
     /// Estimates how many bytes other nodes send.
     pub(crate) fn bytes_expected(&self) -> u64 {
         let own = self.placing.node.id();
-        self.passed(self.rows_of(self.shares.iter().filter(|share| share.node != own)))
+        self.passed(self.shares.iter().filter(|share| share.node != own))
     }
 
     /// Estimates how many bytes all nodes have.
     pub(crate) fn bytes_of_all_expected(&self) -> u64 {
-        self.passed(self.rows_of(self.shares.iter()))
+        self.passed(self.shares.iter())
     }
 
     /// Returns how many bytes all nodes have at most, but for long texts; `None` if each row may become
@@ -344,27 +348,43 @@ impl GatherExec {
     pub(crate) fn bytes_at_most(&self) -> Option<u64> {
         let is_more = |node: &Arc<dyn ExecutionPlan>| node.children().len() > 1 || node.is::<UnnestExec>();
         let may_be_more = self.plan.exists(|node| Ok(is_more(node))).unwrap_or(true);
-        (!may_be_more).then(|| self.rows_of(self.shares.iter()).saturating_mul(self.row_bytes()))
+        let rows = || self.shares.iter().map(|share| self.rows_of(share)).sum::<u64>();
+        (!may_be_more).then(|| rows().saturating_mul(self.row_bytes()))
     }
 
-    /// Returns how many rows some nodes read.
-    fn rows_of<'a>(&self, shares: impl Iterator<Item = &'a Share>) -> u64 {
+    /// Returns how many rows a node reads.
+    fn rows_of(&self, share: &Share) -> u64 {
         let entries = self.placing.entries();
         let rows_of = |number: &u32| {
             let rows = entries.iter().filter_map(|table| table.fragment(*number));
             rows.map(|fragment| fragment.rows).max().unwrap_or(0)
         };
-        shares.flat_map(|share| &share.fragments).map(rows_of).sum()
+        share.fragments.iter().map(rows_of).sum()
     }
 
-    /// Estimates the bytes that nodes have of some rows: a condition lets a fifth of them pass, and ten are
-    /// of one group.
-    fn passed(&self, rows: u64) -> u64 {
+    /// Estimates the bytes that nodes have of their rows: a condition lets a fifth of them pass, and ten are
+    /// of one group, if this node does not know how many groups there can be.
+    fn passed<'a>(&self, shares: impl Iterator<Item = &'a Share>) -> u64 {
         let has =
             |is: fn(&Arc<dyn ExecutionPlan>) -> bool| self.plan.exists(|node| Ok(is(node))).unwrap_or(false);
-        let passed = if has(|node| node.is::<FilterExec>()) { rows / 5 } else { rows };
-        let sent = if has(|node| node.is::<AggregateExec>()) { passed / 10 } else { passed };
-        sent.saturating_mul(self.row_bytes())
+        let share_of_passed = if has(|node| node.is::<FilterExec>()) { 5 } else { 1 };
+        let passed: Vec<u64> = shares.map(|share| self.rows_of(share) / share_of_passed).collect();
+        let bytes = |rows: u64| rows.saturating_mul(self.row_bytes());
+        let all = bytes(passed.iter().sum());
+        if !has(|node| node.is::<AggregateExec>()) {
+            return all;
+        }
+        let known = match all < GROUPED_BYTES_MIN {
+            true => None,
+            false => self.groups(),
+        };
+        known.map_or(all / 10, |groups| bytes(passed.iter().map(|rows| (*rows).min(groups)).sum()))
+    }
+
+    /// Returns how many groups there are at most, by the fragments that this node has.
+    fn groups(&self) -> Option<u64> {
+        let own = self.shares.iter().find(|share| share.node == self.placing.node.id())?;
+        groups::groups(&self.plan, &self.placing.node, &own.fragments)
     }
 
     /// Estimates the bytes of a row.

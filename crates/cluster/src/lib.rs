@@ -35,6 +35,7 @@
 //! | `part` | such parts within the stages of a query |
 //! | [`partitions`] | the parts of a query's rows that are read by themselves, for other engines |
 //! | [`stages`] | runs what is above such parts on all nodes, where rows have to move between them |
+//! | `groups` | how many groups such a part may have |
 //! | `prune` | the fragments that such a part needs |
 //! | [`fetch`] | the operator that fetches columns of the few rows that are left of a part's |
 //! | [`codec`] | physical plans as bytes |
@@ -75,6 +76,7 @@ pub mod fit;
 pub mod forward;
 mod fresh;
 pub mod gather;
+mod groups;
 mod health;
 mod heard;
 mod history;

@@ -16,6 +16,8 @@ use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 /// How long handed-out rows are verified between two calls of the poll hook.
@@ -42,6 +44,8 @@ pub struct QueryResult {
     is_query: bool,
     origins: Vec<Option<Origin>>,
     source: Source,
+    /// Columns that were joined ahead of those who ask for them.
+    joined: Mutex<Vec<Option<ArrayRef>>>,
 }
 
 enum Source {
@@ -154,6 +158,7 @@ impl QueryResult {
             origins: Vec::new(),
             schema,
             source: Source::Remote(Box::new(result)),
+            joined: Mutex::default(),
         })
     }
 
@@ -166,6 +171,7 @@ impl QueryResult {
             origins: Vec::new(),
             schema,
             source: Source::of(Rows::of(Producer::Postgres(Box::new(result)))),
+            joined: Mutex::default(),
         })
     }
 
@@ -178,6 +184,7 @@ impl QueryResult {
             origins: Vec::new(),
             schema,
             source: Source::of(Rows::Kept { batches, next: 0 }),
+            joined: Mutex::default(),
         })
     }
 
@@ -190,6 +197,7 @@ impl QueryResult {
             is_query: false,
             origins: Vec::new(),
             source: Source::of(Rows::Kept { batches: Vec::new(), next: 0 }),
+            joined: Mutex::default(),
         }
     }
 
@@ -221,7 +229,8 @@ impl QueryResult {
         let origins = session.take_origins();
         let stored = stored.map(|result| Box::new(Stored { result, session }));
         let source = Source::Rows { stored, rows: Mutex::new(rows) };
-        Ok(Self { schema, columns, rows_affected, is_query, origins, source })
+        let joined = Mutex::default();
+        Ok(Self { schema, columns, rows_affected, is_query, origins, source, joined })
     }
 
     pub(crate) fn stored(&self) -> Option<&StoredResult> {
@@ -231,11 +240,12 @@ impl QueryResult {
         }
     }
 
-    /// Returns the columns of a result that a server has given as descriptors of its files.
-    pub(crate) fn mapped(&self) -> Option<Arc<hypostyle_client::MappedColumns>> {
+    /// Returns a column over mappings of a server's files, which are copy-on-write when `private`. Returns
+    /// `None` of other results.
+    pub(crate) fn mapped_column(&self, index: usize, private: bool) -> Result<Option<ArrayRef>> {
         match &self.source {
-            Source::Remote(result) => result.mapped(),
-            Source::Rows { .. } => None,
+            Source::Remote(result) => result.mapped_column(index, private),
+            Source::Rows { .. } => Ok(None),
         }
     }
 
@@ -275,7 +285,7 @@ impl QueryResult {
     pub fn is_stored(&self) -> bool {
         match &self.source {
             Source::Rows { stored, .. } => stored.is_some(),
-            Source::Remote(result) => result.mapped().is_some(),
+            Source::Remote(result) => result.is_mapped(),
         }
     }
 
@@ -286,7 +296,7 @@ impl QueryResult {
             Source::Rows { stored, rows } => {
                 stored.is_some() && matches!(&*rows.lock(), Rows::Kept { batches, .. } if batches.len() <= 1)
             }
-            Source::Remote(result) => result.mapped().is_some(),
+            Source::Remote(result) => result.is_mapped(),
         }
     }
 
@@ -496,11 +506,56 @@ impl QueryResult {
         self.joined(index).map(|(array, _)| array)
     }
 
+    /// Joins the batches of all columns on several threads, for callers who want most of them: the next who
+    /// asks for a column gets what was joined. A result that is one batch already costs nothing.
+    ///
+    /// # Errors
+    /// The errors of the query; `Corrupt` with the column and the block.
+    pub fn join_columns(&self, threads: usize) -> Result<()> {
+        self.hand_out(0..self.columns.len())?;
+        let batches = self.unread_batches()?;
+        if batches.len() < 2 {
+            return Ok(());
+        }
+        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+        let joined = Mutex::new(vec![None; self.columns.len()]);
+        let join = || {
+            loop {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= self.columns.len() || failed.lock().is_some() {
+                    return;
+                }
+                match self.joined_of(&batches, index) {
+                    Ok((column, _)) => joined.lock()[index] = Some(column),
+                    Err(error) => *failed.lock() = Some(error),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let others = threads.min(self.columns.len()).saturating_sub(1);
+            // Where there are no more threads, this one joins all.
+            let spawn = |_| Builder::new().name("hypostyle-join".into()).spawn_scoped(scope, join);
+            let _workers: Vec<_> = (0..others).map(spawn).collect();
+            join();
+        });
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        *self.joined.lock() = joined.into_inner();
+        Ok(())
+    }
+
     /// Returns one column, and whether it was concatenated from several batches.
     fn joined(&self, index: usize) -> Result<(ArrayRef, bool)> {
         self.check_index(index)?;
+        if let Some(joined) = self.joined.lock().get_mut(index).and_then(Option::take) {
+            return Ok((joined, true));
+        }
         self.hand_out(index..index + 1)?;
-        let batches = self.unread_batches()?;
+        self.joined_of(&self.unread_batches()?, index)
+    }
+
+    fn joined_of(&self, batches: &[RecordBatch], index: usize) -> Result<(ArrayRef, bool)> {
         if let Some(stored) = self.stored()
             && batches.len() > 1
         {
@@ -523,24 +578,24 @@ impl QueryResult {
     /// is a copy.
     pub fn column_private(&self, index: usize) -> Result<ArrayRef> {
         self.check_index(index)?;
-        if let Some(mapped) = self.mapped() {
-            return mapped.column(index, true);
+        if let Some(column) = self.mapped_column(index, true)? {
+            return Ok(column);
         }
-        match self.stored() {
-            Some(stored) => {
-                self.hand_out(index..index + 1)?;
-                stored.private_column(index)
-            }
-            None => {
-                let (array, is_joined) = self.joined(index)?;
-                // A concatenated array belongs to the caller alone, except for what the batches
-                // share.
-                match is_joined && is_joined_by_copying(array.data_type()) {
-                    true => Ok(array),
-                    false => Ok(make_array(copied(&array.to_data())?)),
-                }
-            }
+        if let Some(stored) = self.stored().filter(|_| !self.is_joined(index)) {
+            self.hand_out(index..index + 1)?;
+            return stored.private_column(index);
         }
+        let (array, is_joined) = self.joined(index)?;
+        // A concatenated array belongs to the caller alone, except for what the batches share. A stored one
+        // always does.
+        match is_joined && (self.stored().is_some() || is_joined_by_copying(array.data_type())) {
+            true => Ok(array),
+            false => Ok(make_array(copied(&array.to_data())?)),
+        }
+    }
+
+    fn is_joined(&self, index: usize) -> bool {
+        self.joined.lock().get(index).is_some_and(Option::is_some)
     }
 
     pub(crate) fn check_index(&self, index: usize) -> Result<()> {

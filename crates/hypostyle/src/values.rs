@@ -81,11 +81,12 @@ impl QueryResult {
     /// is no such column.
     pub fn values(&self, index: usize, is_private: bool) -> Result<ColumnValues> {
         self.check_index(index)?;
-        let nulls_hold_missing = self.stored().is_some() || self.mapped().is_some();
-        let array = match (is_private, self.mapped()) {
-            (false, Some(mapped)) => mapped.column(index, false)?,
-            (false, None) => self.column(index)?,
-            (true, _) => self.column_private(index)?,
+        let mapped = self.mapped_column(index, is_private)?;
+        let nulls_hold_missing = self.stored().is_some() || mapped.is_some();
+        let array = match mapped {
+            Some(mapped) => mapped,
+            None if is_private => self.column_private(index)?,
+            None => self.column(index)?,
         };
         Ok(ColumnValues { array, is_mapped: self.is_mapped(), is_private, nulls_hold_missing })
     }

@@ -34,8 +34,13 @@ const SAMPLE: usize = 256;
 /// Fewer bytes are not worth a table of symbols.
 const SYMBOLS_BYTES_MIN: usize = 8 << 10;
 
-/// Bytes that a table of symbols is made from.
+/// Longer ones, on average, are no texts that have symbols in common, but documents and files: compressions
+/// do more with these, by what they have within themselves.
+const SYMBOLS_MEAN_MAX: usize = 4 << 10;
+
+/// Bytes that a table of symbols is made from, and those of one string.
 const TRAIN_BYTES: usize = 32 << 10;
+const TRAIN_BYTES_OF_ONE: usize = 4 << 10;
 
 /// Strings one behind the other.
 pub(crate) struct Text {
@@ -224,7 +229,8 @@ fn looks_distinct(text: &Text, most: usize) -> bool {
 
 /// The codes by these symbols, or by new ones, where either is clearly smaller.
 fn to_symbols(text: &Text, kept: Option<Symbols>, setup: &mut Duration) -> Option<(Symbols, Vec<u8>)> {
-    if text.bytes.len() < SYMBOLS_BYTES_MIN {
+    let mean = text.bytes.len() / text.lengths.len().max(1) + 1;
+    if text.bytes.len() < SYMBOLS_BYTES_MIN || mean > SYMBOLS_MEAN_MAX {
         return None;
     }
     let worth_it = |codes: &Vec<u8>| codes.len() < text.bytes.len() - text.bytes.len() / 4;
@@ -235,11 +241,33 @@ fn to_symbols(text: &Text, kept: Option<Symbols>, setup: &mut Duration) -> Optio
         }
     }
     let start = Instant::now();
-    let mean = text.bytes.len() / text.lengths.len().max(1) + 1;
     let step = (text.lengths.len() * mean / TRAIN_BYTES).max(1);
-    let sample: Vec<&[u8]> = text.iter().step_by(step).filter(|value| !value.is_empty()).collect();
+    let sampled = text.iter().step_by(step).filter(|value| !value.is_empty());
+    let sample: Vec<&[u8]> = sampled.map(|value| &value[..value.len().min(TRAIN_BYTES_OF_ONE)]).collect();
     let symbols = Symbols(Arc::new(Compressor::train(&sample)));
     *setup += start.elapsed();
     let codes = symbols.0.compress(&text.bytes);
     worth_it(&codes).then_some((symbols, codes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_values_get_no_symbols() {
+        let text = |value: &str, count: usize| Text {
+            lengths: vec![value.len() as u32; count],
+            bytes: value.repeat(count).into_bytes().into(),
+        };
+        let words = "some words that come again, ";
+        let coded = |text: &Text| to_symbols(text, None, &mut Duration::ZERO).map(|(_, codes)| codes.len());
+        assert!(coded(&text(words, 1000)).is_some_and(|bytes| bytes < 10_000));
+        assert_eq!(coded(&text(&words.repeat(1000), 20)), None);
+        // A long one among short ones is not all that the symbols are made from.
+        let mut mixed = text(words, 2000);
+        mixed.lengths.push(1 << 16);
+        mixed.bytes = [mixed.bytes.as_slice(), &vec![b'x'; 1 << 16]].concat().into();
+        assert!(coded(&mixed).is_some());
+    }
 }

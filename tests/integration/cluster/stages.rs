@@ -79,6 +79,23 @@ fn rows_meet_on_all_nodes() {
 }
 
 #[test]
+fn many_groups_are_shared_out_and_few_are_not() {
+    let cluster = Cluster::new(3);
+    let connection = cluster.on(1);
+    let made = "CREATE TABLE m PARTITION BY HASH (k) INTO 6 FRAGMENTS AS SELECT x AS k, x * 7919 % 300007 AS many, \
+                x % 10 AS few, 'a text of the number ' || x AS t FROM generate_series(1, 300000) AS r (x)";
+    connection.execute(made).unwrap();
+    let sums = (0..60).map(|number| format!("sum(k + {number})")).collect::<Vec<_>>().join(", ");
+    for (keys, in_stages) in
+        [("many", true), ("t", true), ("many, few", true), ("few", false), ("few, few + 1", false)]
+    {
+        let sql = format!("EXPLAIN SELECT {keys}, {sums} FROM m GROUP BY {keys}");
+        let plan = sorted_rows(&connection, &sql).unwrap().join("\n");
+        assert_eq!(plan.contains("StagesExec"), in_stages, "{keys}: {plan}");
+    }
+}
+
+#[test]
 fn what_needs_all_rows_in_one_place_has_them() {
     let (one, cluster) = (one_node(), Cluster::new(3));
     fill(&cluster.on(0), "PARTITION BY ROUND ROBIN INTO 5 FRAGMENTS REPLICAS 2");

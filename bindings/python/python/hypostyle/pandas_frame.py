@@ -21,6 +21,7 @@ def to_pandas(native: _native.QueryResult, names: list[str], dtypes: Dtypes) -> 
         raise errors.DataError(f"dtypes is {dtypes!r}, but must be 'numpy' or 'exact'")
     pd = require("pandas", "df()")
     column = _exact if dtypes == "exact" else _numpy
+    native.join_columns()
     # The columns are numbered, because a frame may have two columns of one name but a dict may not.
     columns = {index: column(pd, native, index) for index in range(len(names))}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(native.row_count()), copy=False)

@@ -43,7 +43,7 @@ impl TaskMeasure {
     /// # Errors
     /// `Internal`, which no measure leads to.
     pub fn packed(&self) -> Result<RecordBatch> {
-        rows::value(&message::encode(self).map_err(external)?)
+        rows::value(message::encode(self).map_err(external)?)
     }
 
     /// Returns what has come.
@@ -352,9 +352,10 @@ mod tests {
         assert_eq!(measure.to_string(), "rows=7 sent_rows=5 sent_bytes=900");
         let spilled = TaskMeasure { spilled_bytes: 3, ..measure };
         assert_eq!(spilled.to_string(), "rows=7 sent_rows=5 sent_bytes=900 spilled_bytes=3");
-        TaskMeasure::unpacked(&rows::value(b"no measure").unwrap()).unwrap_err();
+        TaskMeasure::unpacked(&rows::value(b"no measure".to_vec()).unwrap()).unwrap_err();
         // An earlier release tells nothing of operators.
-        let before = rows::value(br#"{"rows":1,"sent_rows":0,"sent_bytes":0,"spilled_bytes":0}"#).unwrap();
+        let before = br#"{"rows":1,"sent_rows":0,"sent_bytes":0,"spilled_bytes":0}"#;
+        let before = rows::value(before.to_vec()).unwrap();
         assert_eq!(
             TaskMeasure::unpacked(&before).unwrap(),
             TaskMeasure { rows: 1, ..TaskMeasure::default() }

@@ -2,12 +2,12 @@
 //! they arrive in the very types that the plan says, also those that results do not have.
 
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::ipc::reader::StreamReader;
+use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::error::{DataFusionError, Result};
-use std::io::Cursor;
 use std::sync::Arc;
 
 /// The name of the column that the batches are in.
@@ -15,6 +15,10 @@ const ROWS: &str = "__rows";
 
 /// The bytes of a batch that is not cut into several ones.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// What a batch takes beside its columns, and each column beside its values, about.
+const BATCH_EXTRA_BYTES: usize = 512;
+const COLUMN_EXTRA_BYTES: usize = 256;
 
 /// The column that the batches are in.
 pub(super) fn schema() -> SchemaRef {
@@ -32,17 +36,26 @@ pub(super) fn pack(batch: &RecordBatch) -> Result<Vec<RecordBatch>> {
 
 fn message(batch: &RecordBatch) -> Result<RecordBatch> {
     let batch = compact(batch)?;
-    let mut bytes = Vec::new();
+    // Bytes that grow are copied each time.
+    let values: usize = batch.columns().iter().map(|column| values_bytes(column)).sum();
+    let room = BATCH_EXTRA_BYTES + batch.num_columns() * COLUMN_EXTRA_BYTES + values;
+    let mut bytes = Vec::with_capacity(room);
     let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema())?;
     writer.write(&batch)?;
     writer.finish()?;
     drop(writer);
-    value(&bytes)
+    value(bytes)
+}
+
+/// Returns the bytes of an array's values, which may be some of what it holds.
+fn values_bytes(column: &ArrayRef) -> usize {
+    column.to_data().get_slice_memory_size().unwrap_or_default()
 }
 
 /// Returns bytes in the column that batches are in.
-pub(super) fn value(bytes: &[u8]) -> Result<RecordBatch> {
-    let column: ArrayRef = Arc::new(LargeBinaryArray::from(vec![bytes]));
+pub(super) fn value(bytes: Vec<u8>) -> Result<RecordBatch> {
+    let offsets = OffsetBuffer::from_lengths([bytes.len()]);
+    let column: ArrayRef = Arc::new(LargeBinaryArray::try_new(offsets, Buffer::from_vec(bytes), None)?);
     Ok(RecordBatch::try_new(schema(), vec![column])?)
 }
 
@@ -92,12 +105,21 @@ fn compact(batch: &RecordBatch) -> Result<RecordBatch> {
 /// For what is no rows of a task.
 pub(super) fn unpack(packed: &RecordBatch) -> Result<Vec<RecordBatch>> {
     let column = values(packed)?;
-    let mut batches = Vec::new();
-    for bytes in column.as_binary::<i64>().iter() {
-        let bytes = bytes.ok_or_else(wrong)?;
-        for batch in StreamReader::try_new(Cursor::new(bytes), None)? {
-            batches.push(batch?);
+    let (column, mut batches) = (column.as_binary::<i64>(), Vec::new());
+    for (index, ends) in column.value_offsets().windows(2).enumerate() {
+        let &[start, end] = ends else { return Err(wrong()) };
+        if column.is_null(index) {
+            return Err(wrong());
         }
+        // The batches share these bytes, where they lie as the types want it.
+        let at = |offset: i64| usize::try_from(offset).map_err(|_| wrong());
+        let (start, end) = (at(start)?, at(end)?);
+        let mut bytes = column.values().slice_with_length(start, end - start);
+        let mut decoder = StreamDecoder::new();
+        while !bytes.is_empty() {
+            batches.extend(decoder.decode(&mut bytes)?);
+        }
+        decoder.finish()?;
     }
     Ok(batches)
 }

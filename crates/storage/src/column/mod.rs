@@ -18,7 +18,8 @@ mod writers;
 
 pub use bounds::{BlockSynopsis, Bound};
 pub use convert::convert;
-pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
+pub use hypostyle_mapped::{BufferFile, DictionaryFiles, NodeFiles};
+pub use reader::ColumnData;
 pub use views::view_rows;
 pub use window::in_window;
 

@@ -17,7 +17,8 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Field};
 use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, ColumnEntry, Encoding, GenerationEntry, NodeEntry};
-use hypostyle_io::{File, Mapping};
+use hypostyle_io::Mapping;
+use hypostyle_mapped::{BufferFile, DictionaryFiles, NodeFiles};
 use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result, to_usize};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -752,33 +753,13 @@ fn read_node(
     Ok(unsafe { builder.build_unchecked() })
 }
 
-/// A buffer of a column: the first bytes of a file, which is left out where there are none.
-#[derive(Clone, Debug)]
-pub struct BufferFile {
-    pub file: Option<File>,
-    pub length: u64,
-}
-
-/// The buffers of one node of a column, in the order of the Arrow columnar format.
-#[derive(Clone, Debug)]
-pub struct NodeFiles {
-    pub elements: u64,
-    pub nulls: u64,
-    pub validity: Option<BufferFile>,
-    /// `values`, or offsets and heap, or offsets, or none.
-    pub buffers: Vec<BufferFile>,
-    pub dictionary: Option<DictionaryFiles>,
-}
-
-/// The values that the codes of a column stand for.
-#[derive(Clone, Debug)]
-pub struct DictionaryFiles {
-    pub values: u64,
-    pub offsets: BufferFile,
-    pub heap: BufferFile,
-}
-
-fn node_files(files: &GenerationFiles, number: usize, shape: &Node, entry: &NodeEntry) -> Result<NodeFiles> {
+/// Returns the files of a node as [`ColumnData::files`] does.
+pub(super) fn node_files(
+    files: &GenerationFiles,
+    number: usize,
+    shape: &Node,
+    entry: &NodeEntry,
+) -> Result<NodeFiles> {
     let buffer = |role, length| -> Result<BufferFile> {
         let file = if length > 0 { Some(files.open(number, role)?) } else { None };
         file.as_ref().map_or(Ok(()), |file| file.check_length(length))?;
@@ -807,6 +788,17 @@ fn node_files(files: &GenerationFiles, number: usize, shape: &Node, entry: &Node
         false => None,
     };
     Ok(NodeFiles { elements: length, nulls: entry.nulls, validity, buffers, dictionary })
+}
+
+/// Returns what a node of no elements has where it has no files.
+pub(super) fn files_of_none(buffers: &Buffers) -> NodeFiles {
+    let count = match buffers {
+        Buffers::None => 0,
+        Buffers::Variable => 2,
+        Buffers::Fixed { .. } | Buffers::Bitmap | Buffers::Offsets { .. } => 1,
+    };
+    let none = BufferFile { file: None, length: 0 };
+    NodeFiles { elements: 0, nulls: 0, validity: None, buffers: vec![none; count], dictionary: None }
 }
 
 fn check_last_offset(last: i128, end: u64) -> Result<()> {
