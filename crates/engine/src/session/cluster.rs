@@ -23,7 +23,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::Epoch;
-use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Restarted, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
@@ -420,7 +420,7 @@ impl Session {
     /// is published with it.
     ///
     /// # Errors
-    /// `UnknownName` if it was dropped.
+    /// `UnknownName` if it was dropped; those of [`Self::counted_anew`].
     pub(crate) fn truncate_in_cluster(
         &self,
         writer: &mut Transaction,
@@ -431,15 +431,17 @@ impl Session {
         let table = catalog.as_ref().zip(of_cluster).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
         self.check_found(table.id)?;
+        let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
+        let counted = definition.zip(catalog.as_ref());
+        let counted = counted.map(|(definition, catalog)| Self::counted_anew(catalog, table, definition));
+        let restarted = counted.transpose()?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {
             places.insert_range(change::all_of(id.number, fragment.rows));
         }
         let mut count = places.len() - self.run.lock().cluster.deleted_of(table.id).len();
         self.run.lock().cluster.delete(table.id, places);
-        let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
-        if let Some((definition, catalog)) = definition.zip(catalog.as_ref()) {
-            let restarted = counted_anew(catalog, table, definition);
+        if let Some(restarted) = restarted {
             self.run.lock().cluster.restart(table.id, restarted);
         }
         let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
@@ -539,21 +541,6 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
         || tables(before) < tables(after)
         || views(after).iter().any(|view| !views(before).contains(view))
         || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
-}
-
-/// Returns how the identity columns of a table of the cluster begin to count, and the sequences that go with
-/// its columns.
-fn counted_anew(catalog: &Catalog, table: &Table, definition: &TableEntry) -> Vec<Restarted> {
-    let columns = definition.columns.iter().enumerate().filter(|(_, column)| column.identity.is_some());
-    let numbers = columns.filter_map(|(place, _)| table.layout.number(place));
-    let identities = numbers.map(|column| Restarted { table: table.id, column, last: 0 });
-    let is_owned = |other: &&Table| other.additions.owner.is_some_and(|owner| owner.table == table.id);
-    let owned = catalog.tables.iter().filter(is_owned).map(|sequence| Restarted {
-        table: sequence.id,
-        column: 0,
-        last: sequence.additions.start.map_or(0, |start| start.saturating_sub(1)),
-    });
-    identities.chain(owned).collect()
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.

@@ -59,6 +59,11 @@ impl Clauses {
         owner.is_some() && self.written == SequenceClauses { owner, ..SequenceClauses::default() }
     }
 
+    /// Says whether there is RESTART without a value.
+    pub fn restarts_at_start(&self) -> bool {
+        self.written.restart == Some(None)
+    }
+
     /// Returns a new sequence.
     pub fn define(&self, schema: &str, name: &str) -> Result<SequenceEntry> {
         let increment = self.written.increment.unwrap_or(1);
