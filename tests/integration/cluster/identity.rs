@@ -401,3 +401,39 @@ fn a_sequence_that_has_kept_no_start_is_not_begun_at_another_value() {
     connection.execute("ALTER SEQUENCE s RESTART").unwrap();
     assert_eq!(next(), 5);
 }
+
+#[test]
+fn a_sequence_of_one_node_goes_with_no_column_of_the_cluster() {
+    let cluster = Cluster::new(2);
+    cluster.on(0).execute(TABLE).unwrap();
+    for node in 0..2 {
+        let connection = cluster.on(node);
+        connection.execute("CREATE TABLE own (k BIGINT, n BIGINT)").unwrap();
+        connection.execute("CREATE SEQUENCE s START 40").unwrap();
+        for sql in [
+            "CREATE SEQUENCE r OWNED BY t.n",
+            "CREATE SEQUENCE r OWNED BY t.k",
+            "ALTER SEQUENCE s OWNED BY t.n",
+            "ALTER SEQUENCE s OWNED BY t.k",
+            "ALTER SEQUENCE s RESTART 7 OWNED BY t.k",
+        ] {
+            let error = failure(&connection, sql);
+            assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
+            assert!(error.message().contains("REPLICATED"), "{sql}: {error}");
+        }
+        assert_eq!(failure(&connection, "SELECT nextval('r')").sqlstate(), "42P01");
+        // It counts for its node, and goes with its tables.
+        assert_eq!(sorted_rows(&connection, "SELECT nextval('s')").unwrap(), ["40"]);
+        connection.execute("ALTER SEQUENCE s OWNED BY own.n").unwrap();
+        assert_eq!(sorted_rows(&connection, "SELECT nextval('s')").unwrap(), ["41"]);
+        connection.execute("INSERT INTO t (n) VALUES (1)").unwrap();
+    }
+    assert_eq!(keys(&cluster).len(), 2);
+    cluster.on(1).execute("DROP TABLE t").unwrap();
+    for node in 0..2 {
+        let connection = cluster.on(node);
+        assert_eq!(sorted_rows(&connection, "SELECT nextval('s')").unwrap(), ["42"]);
+        connection.execute("DROP TABLE own").unwrap();
+        assert_eq!(failure(&connection, "SELECT nextval('s')").sqlstate(), "42P01");
+    }
+}
