@@ -21,8 +21,12 @@ const NODES: usize = 3;
 
 /// Opens the databases of nodes, each in the directory of its name.
 pub(super) fn open(directory: &Path, wires: &Arc<Wires>, peers: &Arc<dyn Peers>) -> Cluster {
+    open_nodes(directory, wires, peers, NODES)
+}
+
+fn open_nodes(directory: &Path, wires: &Arc<Wires>, peers: &Arc<dyn Peers>, count: usize) -> Cluster {
     let (mut databases, mut nodes) = (Vec::new(), Vec::new());
-    for number in 1..=NODES {
+    for number in 1..=count {
         let options = OpenOptions { threads: Some(2), ..OpenOptions::default() };
         let database = Database::open(directory.join(format!("n{number}")), options).unwrap();
         let address = format!("h{number}:1");
@@ -47,10 +51,19 @@ pub(super) fn new_on_disk(directory: &Path) -> Cluster {
     cluster
 }
 
+/// Makes a cluster of so many nodes, each of which is a directory.
+pub(super) fn several_on_disk(directory: &Path, count: usize) -> Cluster {
+    let wires = Arc::new(Wires::default());
+    let peers: Arc<dyn Peers> = wires.clone();
+    let cluster = open_nodes(directory, &wires, &peers, count);
+    unite(&cluster);
+    cluster
+}
+
 /// Makes the nodes a cluster.
 fn unite(cluster: &Cluster) {
     cluster.nodes[0].found_cluster().unwrap();
-    for number in 2..=NODES {
+    for number in 2..=cluster.nodes.len() {
         let add = format!("ALTER CLUSTER ADD NODE n{number} ADDRESS 'h{number}:1'");
         cluster.on(0).execute(&add).unwrap();
     }

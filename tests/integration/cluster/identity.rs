@@ -356,8 +356,8 @@ fn a_sequence_of_the_cluster_goes_with_its_column() {
     assert!(is_gone());
 }
 
-/// Makes a sequence of the cluster as earlier releases did, which have counted to where it begins, and kept no
-/// START.
+/// Makes a sequence of the cluster as earlier releases did, which have counted to where it begins, and kept
+/// no START.
 fn make_as_before(cluster: &Cluster, name: &str, start: u64) {
     let node = &cluster.nodes[1];
     let table = format!("{SEQUENCE}\"main\".\"{name}\"");

@@ -238,8 +238,8 @@ pub(super) fn sequence_of(schema: &str, table: &str) -> Option<(String, String)>
 /// at its START.
 ///
 /// # Errors
-/// `InvalidInput` (55000) for a sequence of an earlier release, which has kept no START: it may be another one
-/// than 1, and rows may have the values before it.
+/// `InvalidInput` (55000) for a sequence of an earlier release, which has kept no START: it may be another
+/// one than 1, and rows may have the values before it.
 fn first_value(table: &Table) -> Result<u64> {
     match (table.additions.start, sequence_of(&table.schema, &table.name)) {
         (Some(start), _) => Ok(start),
