@@ -420,7 +420,7 @@ impl Session {
     /// is published with it.
     ///
     /// # Errors
-    /// `UnknownName` if it was dropped; those of [`Self::counted_anew`].
+    /// `UnknownName` if it was dropped; those of [`Session::counted_anew`].
     pub(crate) fn truncate_in_cluster(
         &self,
         writer: &mut Transaction,
@@ -433,7 +433,7 @@ impl Session {
         self.check_found(table.id)?;
         let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
         let counted = definition.zip(catalog.as_ref());
-        let counted = counted.map(|(definition, catalog)| Self::counted_anew(catalog, table, definition));
+        let counted = counted.map(|(definition, catalog)| Session::counted_anew(catalog, table, definition));
         let restarted = counted.transpose()?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {
