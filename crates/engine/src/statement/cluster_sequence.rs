@@ -20,7 +20,9 @@ use hypostyle_placement::layout;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::statement::SequenceDefinition;
-use hypostyle_storage::{Catalog, NewColumn, SequenceEntry, SequenceOwner, TableEntry, Transaction};
+use hypostyle_storage::{
+    Catalog, NewColumn, SequenceEntry, SequenceOwner, SequenceState, TableEntry, Transaction,
+};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -151,6 +153,34 @@ impl Session {
         }
     }
 
+    /// Returns the definitions that an export of a database has: nothing of what a node keeps of its cluster,
+    /// and sequences where that has counted to.
+    pub(super) fn exported_definitions(&self, database: &str, definitions: &Catalog) -> Catalog {
+        let mut exported = definitions.clone();
+        exported.schemas.retain(|schema| schema.name != NODE_SCHEMA);
+        exported.tables.retain(|table| table.schema != NODE_SCHEMA);
+        let seen = self.scope.catalog_of_cluster();
+        for sequence in &mut exported.sequences {
+            let owner = sequence.owner.and_then(|owner| definitions.table_by_id(owner.table));
+            let is_apart = owner.is_some_and(|table| table.schema == NODE_SCHEMA);
+            let name = Name::new(database, &sequence.schema, &sequence.name);
+            let counted = self.scope.counted_column(&name);
+            let counted = seen.as_ref().zip(counted).and_then(|(seen, (_, table, column))| {
+                let table = seen.table(table)?;
+                Some((seen, table, table.counter(column)))
+            });
+            if is_apart {
+                let owner = counted.and_then(|(seen, table, _)| own_column(definitions, seen, table));
+                sequence.owner = owner;
+            }
+            let last = counted.and_then(|(_, _, counter)| i64::try_from(counter?.last).ok());
+            if let Some(last) = last.filter(|last| *last > 0) {
+                sequence.state = SequenceState { last: last.min(sequence.max), is_called: true };
+            }
+        }
+        exported
+    }
+
     /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
     /// the dropped ones are gone from these definitions.
     ///
@@ -226,6 +256,16 @@ impl Session {
 fn stands_for<'a>(catalog: &'a Catalog, schema: &str, name: &str) -> Option<&'a Arc<TableEntry>> {
     let owner = catalog.sequence(schema, name)?.owner?;
     catalog.table_by_id(owner.table).filter(|table| sequence_of(&table.schema, &table.name).is_some())
+}
+
+/// Returns the column of a database that the sequence goes with for which a table of the cluster stands.
+fn own_column(definitions: &Catalog, seen: &ClusterCatalog, sequence: &Table) -> Option<SequenceOwner> {
+    let owner = sequence.additions.owner?;
+    let of_cluster = seen.table(owner.table)?;
+    let own = definitions.table(&of_cluster.schema, &of_cluster.name)?;
+    let mut columns = (0..).zip(&own.columns);
+    let (_, column) = columns.find(|(place, _)| of_cluster.layout.number(*place) == Some(owner.column))?;
+    Some(SequenceOwner { table: own.id, column: column.id })
 }
 
 /// Returns schema and name of the sequence that a table of the cluster stands for, if it does.
