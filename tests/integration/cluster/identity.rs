@@ -437,3 +437,25 @@ fn a_sequence_of_one_node_goes_with_no_column_of_the_cluster() {
         assert_eq!(failure(&connection, "SELECT nextval('s')").sqlstate(), "42P01");
     }
 }
+
+#[test]
+fn a_sequence_of_the_cluster_is_dropped_on_all_nodes_or_on_none() {
+    let cluster = Cluster::new(2);
+    let connection = cluster.on(1);
+    connection.execute("CREATE SCHEMA z").unwrap();
+    connection.execute("CREATE SEQUENCE z.s REPLICATED").unwrap();
+    connection.execute("CREATE SEQUENCE z.own").unwrap();
+    for sql in ["DROP SCHEMA z CASCADE", "COMMENT ON SEQUENCE z.s IS 'counts'"] {
+        let error = failure(&connection, sql);
+        assert_eq!(error.sqlstate(), "0A000", "{sql}: {error}");
+    }
+    connection.execute("COMMENT ON SEQUENCE z.own IS 'counts'").unwrap();
+    for node in [1, 0] {
+        assert!(sorted_rows(&cluster.on(node), "SELECT nextval('z.s')").is_ok());
+    }
+    connection.execute("DROP SEQUENCE z.s").unwrap();
+    for node in [0, 1] {
+        assert_eq!(failure(&cluster.on(node), "SELECT nextval('z.s')").sqlstate(), "42P01");
+    }
+    connection.execute("DROP SCHEMA z CASCADE").unwrap();
+}

@@ -512,6 +512,13 @@ impl Session {
         if has_others_of_node(before, after) {
             return Err(of_node());
         }
+        if let Some(sequence) = changed_sequence(before, after) {
+            return Err(Error::unsupported(format!(
+                "sequence \"{}\" of the cluster is dropped by DROP SEQUENCE, not with its schema, and has no comment: \
+                 other nodes would not learn of it",
+                sequence.name
+            )));
+        }
         let written = transaction.written();
         let is_stranger = |table: &TableEntry| {
             let found = self.engine.node().and_then(|node| node.strangers().ok());
@@ -541,6 +548,20 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
         || tables(before) < tables(after)
         || views(after).iter().any(|view| !views(before).contains(view))
         || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
+}
+
+/// Returns a sequence of the cluster, which all nodes have, that a statement of one of them drops or comments
+/// on.
+fn changed_sequence<'a>(before: &'a Definitions, after: &Definitions) -> Option<&'a SequenceEntry> {
+    let is_of_cluster = |sequence: &&SequenceEntry| {
+        let owner = sequence.owner.and_then(|owner| before.table_by_id(owner.table));
+        owner.is_some_and(|table| table.schema == NODE_SCHEMA)
+    };
+    let is_changed = |sequence: &&SequenceEntry| {
+        let now = after.sequence(&sequence.schema, &sequence.name);
+        now.is_none_or(|now| now.comment != sequence.comment)
+    };
+    before.sequences.iter().filter(is_of_cluster).find(is_changed)
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.
