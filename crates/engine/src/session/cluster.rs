@@ -555,7 +555,7 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
 fn changed_sequence<'a>(before: &'a Definitions, after: &Definitions) -> Option<&'a SequenceEntry> {
     let is_of_cluster = |sequence: &&SequenceEntry| {
         let owner = sequence.owner.and_then(|owner| before.table_by_id(owner.table));
-        owner.is_some_and(|table| table.schema == NODE_SCHEMA)
+        sequence.schema != NODE_SCHEMA && owner.is_some_and(|table| table.schema == NODE_SCHEMA)
     };
     let is_changed = |sequence: &&SequenceEntry| {
         let now = after.sequence(&sequence.schema, &sequence.name);
