@@ -159,6 +159,8 @@ impl Session {
         let mut exported = definitions.clone();
         exported.schemas.retain(|schema| schema.name != NODE_SCHEMA);
         exported.tables.retain(|table| table.schema != NODE_SCHEMA);
+        exported.views.retain(|view| view.schema != NODE_SCHEMA);
+        exported.sequences.retain(|sequence| sequence.schema != NODE_SCHEMA);
         let seen = self.scope.catalog_of_cluster();
         for sequence in &mut exported.sequences {
             let owner = sequence.owner.and_then(|owner| definitions.table_by_id(owner.table));
