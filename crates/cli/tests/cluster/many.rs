@@ -1,4 +1,4 @@
-//! A table of as many fragments as there may be, with a replica of each on all nodes, which keep them on disk.
+//! A table of as many fragments as there may be, with a replica of each on all nodes, which have disks.
 
 use crate::nodes::{Nodes, name, numbers};
 use crate::{behind, unite, until};

@@ -220,7 +220,7 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.cluster() else { return Ok(false) };
-        let ClusterChanges { mut deleted, values, free_keys, looked, mut restarts, has_looked } =
+        let ClusterChanges { mut deleted, values, free_keys, looked, locked, mut restarts, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
         let done = self.of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
@@ -247,6 +247,7 @@ impl Session {
             let altered = self.altered(transaction, &seen, id, free_keys.contains(&id))?;
             node.define(Change::AlterTable(Altered { found: found(id), ..altered }))?;
         }
+        let mut of_locks = change::locked(&seen, &locked);
         // What is kept of rows until the nodes have them.
         let memory = self.hold("rows for other nodes", 0)?;
         let mut written = Vec::new();
@@ -259,7 +260,10 @@ impl Session {
                 continue;
             }
             let least = self.synced_replicas.load(Ordering::Relaxed);
-            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id)).wanting_replicas(least);
+            // All of the transaction is refused if rows are others that are locked.
+            let mut found = found(id);
+            found.append(&mut of_locks);
+            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found).wanting_replicas(least);
             let of_table = of_table.restarting(restarted);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
