@@ -8,6 +8,7 @@ use crate::statement::constraint::referring;
 use crate::statement::ddl::{check_schema, new_column};
 use crate::statement::declared_constraint::Declared;
 use crate::statement::materialized::refuse_alteration;
+use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse, refuse_other_kind, unknown_constraint};
 use crate::statement::target::Target;
 use datafusion::sql::sqlparser::ast::{
@@ -30,8 +31,8 @@ const ATTEMPTS: usize = 5;
 impl Session {
     pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
         let ConstraintComment { constraint: name, table, comment } = given;
-        self.check_schema_of(&table)?;
-        let target = self.target(&table, None)?;
+        self.names().check_schema_of(&table)?;
+        let target = self.names().target(&table, None)?;
         self.write(&target.database, |writer| {
             writer.alter_table(target.id, |table| {
                 let unknown = unknown_constraint(table, &name);
@@ -47,19 +48,19 @@ impl Session {
         let AlterTable { on_cluster, location, table_type, .. } = &alter;
         let option = on_cluster.is_some() || location.is_some() || table_type.is_some();
         refuse(option, "ALTER TABLE with ON CLUSTER, LOCATION or a kind of table")?;
-        if alter.if_exists && self.table_data(&self.resolve(&alter.name)?).is_none() {
+        if alter.if_exists && self.names().table_data(&self.names().resolve(&alter.name)?).is_none() {
             return Ok(DONE);
         }
-        self.check_schema_of(&alter.name)?;
+        self.names().check_schema_of(&alter.name)?;
         if let [AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice()
             && let RenameTableNameKind::To(name) | RenameTableNameKind::As(name) = table_name
             && self.rename_view(&alter.name, name)?
         {
             return Ok(DONE);
         }
-        let target = self.target(&alter.name, None)?;
+        let target = self.names().target(&alter.name, None)?;
         refuse_alteration(target.data.entry(), &alter.operations)?;
-        self.name_schemas_of_sequences(&target.database, &mut alter.operations);
+        self.names().name_schemas_of_sequences(&target.database, &mut alter.operations);
         self.write(&target.database, |writer| {
             let operations = alter.operations.iter();
             operations
@@ -108,7 +109,7 @@ impl Session {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
             } => {
                 let before = table()?;
-                let new = self.renamed(&target.database, &before, name)?;
+                let new = self.names().renamed(&target.database, &before, name)?;
                 let views = self.views_over(writer, target, &new)?;
                 writer.alter_table(id, |table| {
                     table.name = new;
@@ -136,20 +137,6 @@ impl Session {
         }
     }
 
-    /// Returns the name that RENAME TO gives a table.
-    fn renamed(&self, database: &str, table: &TableEntry, name: &ObjectName) -> Result<String> {
-        let parts = parts_of(name)?;
-        if parts.len() > 1 {
-            let new = self.scope.resolve(&parts, Some(database))?;
-            if (new.database.as_str(), &new.schema) != (database, &table.schema) {
-                let why =
-                    format!("RENAME keeps a table in its schema: write RENAME TO {}", quoted(&new.name));
-                return Err(Error::new(ErrorKind::Syntax, why));
-            }
-        }
-        last_of(name)
-    }
-
     pub(super) fn comment(
         &self,
         object: CommentObject,
@@ -168,7 +155,7 @@ impl Session {
                 return Err(Error::new(ErrorKind::Syntax, "COMMENT ON COLUMN needs table.column"));
             }
             (CommentObject::Schema, _) => {
-                let Name { database, name, .. } = self.scope_of_schema(&parts_of(name)?)?;
+                let Name { database, name, .. } = self.names().scope_of_schema(&parts_of(name)?)?;
                 return self.write(&database, |writer| {
                     check_schema(writer.catalog(), &name)?;
                     writer.comment(&name, None, comment)?;
@@ -176,8 +163,8 @@ impl Session {
                 });
             }
             (CommentObject::View | CommentObject::Sequence, _) => {
-                self.check_schema_of(name)?;
-                let Name { database, schema, name } = self.resolve(name)?;
+                self.names().check_schema_of(name)?;
+                let Name { database, schema, name } = self.names().resolve(name)?;
                 return self.write(&database, |writer| {
                     let catalog = writer.catalog();
                     if object == CommentObject::View {
@@ -198,8 +185,8 @@ impl Session {
             }
             (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
         };
-        self.check_schema_of(&table)?;
-        let target = self.target(&table, None)?;
+        self.names().check_schema_of(&table)?;
+        let target = self.names().target(&table, None)?;
         self.write(&target.database, |writer| {
             match &column {
                 Some(column) => self.alter_column(writer, &target, column, |column| {
@@ -219,7 +206,7 @@ impl Session {
     pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
         self.refuse_in_transaction("VACUUM")?;
-        let only = table.map(|name| self.target(name, None)).transpose()?;
+        let only = table.map(|name| self.names().target(name, None)).transpose()?;
         let Named { database, snapshot, .. } = match &only {
             Some(target) => self.scope.database(&target.database)?,
             None => self.scope.current_database()?,
@@ -257,6 +244,22 @@ impl Session {
         let compacted = database.snapshot()?;
         self.rebuild_declared(&compacted, &ids)?;
         Ok(Outcome::Done { rows_affected: Some(removed) })
+    }
+}
+
+impl Names<'_> {
+    /// Returns the name that RENAME TO gives a table.
+    fn renamed(&self, database: &str, table: &TableEntry, name: &ObjectName) -> Result<String> {
+        let parts = parts_of(name)?;
+        if parts.len() > 1 {
+            let new = self.scope.resolve(&parts, Some(database))?;
+            if (new.database.as_str(), &new.schema) != (database, &table.schema) {
+                let why =
+                    format!("RENAME keeps a table in its schema: write RENAME TO {}", quoted(&new.name));
+                return Err(Error::new(ErrorKind::Syntax, why));
+            }
+        }
+        last_of(name)
     }
 }
 

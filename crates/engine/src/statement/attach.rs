@@ -2,6 +2,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
+use crate::statement::names::Names;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
@@ -153,34 +154,6 @@ impl Session {
         Ok(DONE)
     }
 
-    /// Returns `USE database`, `USE schema`, `USE database.schema`.
-    pub(super) fn use_names(&self, names: &Use) -> Result<Outcome> {
-        let (Use::Object(name) | Use::Database(name) | Use::Schema(name) | Use::Catalog(name)) = names else {
-            return Err(Error::unsupported(format!("{names} is not supported; write USE database.schema")));
-        };
-        self.use_name(name)
-    }
-
-    fn use_name(&self, name: &ObjectName) -> Result<Outcome> {
-        let parts = parts_of(name)?;
-        let current = self.scope.current_database()?;
-        let (database, schema) = match parts.as_slice() {
-            [schema] if current.snapshot.catalog().has_schema(schema) => (current, schema.as_str()),
-            [database] => (self.scope.database(database)?, SCHEMA_MAIN),
-            [database, schema] => (self.scope.database(database)?, schema.as_str()),
-            _ => return Err(Error::new(ErrorKind::Syntax, "write it as USE database.schema")),
-        };
-        if !database.snapshot.catalog().has_schema(schema) {
-            return Err(Error::new(
-                ErrorKind::UnknownName,
-                format!("the database \"{}\" has no schema \"{schema}\"", database.name),
-            )
-            .with_sqlstate("3F000"));
-        }
-        self.scope.set_current(&database.name, schema);
-        Ok(DONE)
-    }
-
     /// Gives the session its database of temporary tables, unless it has one.
     pub(super) fn make_temporary(&self) -> Result<()> {
         if self.scope.snapshot_of(TEMPORARY).is_some() {
@@ -240,6 +213,36 @@ impl Session {
         RecordBatch::try_from_iter_with_nullable(columns)
             .map(Outcome::batch)
             .map_err(|error| Error::internal(format!("cannot list databases: {error}")))
+    }
+}
+
+impl Names<'_> {
+    /// Returns `USE database`, `USE schema`, `USE database.schema`.
+    pub(super) fn use_names(&self, names: &Use) -> Result<Outcome> {
+        let (Use::Object(name) | Use::Database(name) | Use::Schema(name) | Use::Catalog(name)) = names else {
+            return Err(Error::unsupported(format!("{names} is not supported; write USE database.schema")));
+        };
+        self.use_name(name)
+    }
+
+    fn use_name(&self, name: &ObjectName) -> Result<Outcome> {
+        let parts = parts_of(name)?;
+        let current = self.scope.current_database()?;
+        let (database, schema) = match parts.as_slice() {
+            [schema] if current.snapshot.catalog().has_schema(schema) => (current, schema.as_str()),
+            [database] => (self.scope.database(database)?, SCHEMA_MAIN),
+            [database, schema] => (self.scope.database(database)?, schema.as_str()),
+            _ => return Err(Error::new(ErrorKind::Syntax, "write it as USE database.schema")),
+        };
+        if !database.snapshot.catalog().has_schema(schema) {
+            return Err(Error::new(
+                ErrorKind::UnknownName,
+                format!("the database \"{}\" has no schema \"{schema}\"", database.name),
+            )
+            .with_sqlstate("3F000"));
+        }
+        self.scope.set_current(&database.name, schema);
+        Ok(DONE)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{extension, parse};
+use crate::statement::names::Names;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -306,7 +307,7 @@ fn clauses(sequence: &SequenceEntry) -> String {
     format!("INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
-impl Session {
+impl Names<'_> {
     /// Returns `SHOW CREATE TABLE t`: a row with the statement.
     pub(super) fn show_create(&self, name: &ObjectName) -> Result<Outcome> {
         let Name { database, schema, name } = self.resolve(name)?;

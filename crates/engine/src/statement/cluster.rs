@@ -8,6 +8,7 @@ use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule};
 use crate::statement::dialect::{as_statement, cast, parse};
+use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -59,7 +60,7 @@ impl Session {
         })?;
         match statement {
             ClusterStatement::ShowCluster => shown::nodes(&node, &*node.known_catalog()?).map(Outcome::batch),
-            ClusterStatement::ShowFragments { table } => self.show_fragments(&node, table.as_ref()),
+            ClusterStatement::ShowFragments { table } => self.names().show_fragments(&node, table.as_ref()),
             ClusterStatement::Alter(alter) => {
                 self.identity.privileges.check_machine("ALTER CLUSTER")?;
                 self.outside_transaction()?;
@@ -116,21 +117,13 @@ impl Session {
             AlterCluster::Rebalance { table } => {
                 // Also where nothing is to be moved.
                 node.check_coordinates()?;
-                let table = table.as_ref().map(|table| self.distributed(&catalog, table)).transpose()?;
+                let table =
+                    table.as_ref().map(|table| self.names().distributed(&catalog, table)).transpose()?;
                 let table = table.map(|table| table.id);
                 let bytes = node.bytes_of_replicas(&catalog, table)?;
                 node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
             }
         }
-    }
-
-    /// Returns a table of the cluster by its name.
-    fn distributed<'a>(&self, catalog: &'a Catalog, name: &ObjectName) -> Result<&'a Table> {
-        let full = self.resolve(name)?;
-        let found = (full.database == OWN_DATABASE).then(|| catalog.table_named(&full.schema, &full.name));
-        found.flatten().ok_or_else(|| {
-            Error::new(ErrorKind::UnknownName, format!("the cluster has no table \"{}\"", full.name))
-        })
     }
 
     fn create_distributed(
@@ -140,7 +133,7 @@ impl Session {
         distribution: &Distribution,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let Name { database, schema, name } = self.resolve(&create.name)?;
+        let Name { database, schema, name } = self.names().resolve(&create.name)?;
         if create.temporary || database != OWN_DATABASE {
             return Err(Error::unsupported("a table of the cluster is in the node's own database, for all"));
         }
@@ -165,10 +158,10 @@ impl Session {
         }
         refuse_table_options(&create)?;
         create.columns.iter_mut().for_each(count_serial);
-        self.name_referred(&database, &mut create)?;
+        self.names().name_referred(&database, &mut create)?;
         let catalog = node.catch_up()?;
         self.refresh()?;
-        self.name_schemas_of_defaults(&database, &mut create);
+        self.names().name_schemas_of_defaults(&database, &mut create);
         let (columns, declared) = columns_of_node(&create)?;
         let refers = self.try_table((&database, &schema, &name), &columns, &declared, &catalog)?;
         let partitioning = self.partitioning(distribution, &columns)?;
@@ -197,24 +190,6 @@ impl Session {
             node.define(Change::DropTable(table.id))?;
         }
         filled
-    }
-
-    /// Names the tables that foreign keys refer to with their schemas: nodes know no search path.
-    fn name_referred(&self, database: &str, create: &mut CreateTable) -> Result<()> {
-        let of_columns = create.columns.iter_mut().flat_map(|column| &mut column.options);
-        let of_columns = of_columns.filter_map(|option| match &mut option.option {
-            ColumnOption::ForeignKey(key) => Some(key),
-            _ => None,
-        });
-        let of_table = create.constraints.iter_mut().filter_map(|constraint| match constraint {
-            TableConstraint::ForeignKey(key) => Some(key),
-            _ => None,
-        });
-        for key in of_columns.chain(of_table) {
-            let (schema, name) = self.resolve_within(database, &key.foreign_table)?;
-            key.foreign_table = name_in_full(&schema, &name);
-        }
-        Ok(())
     }
 
     /// Makes a table that nobody sees, so that each node can make it. Returns the tables that it refers to.
@@ -339,6 +314,35 @@ impl Session {
         let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;
         let value = values_of(&array, key.kind)?.into_iter().next().flatten();
         value.ok_or_else(|| Error::invalid_input("the bound of a range is not NULL").with_sqlstate("22004"))
+    }
+}
+
+impl Names<'_> {
+    /// Returns a table of the cluster by its name.
+    fn distributed<'a>(&self, catalog: &'a Catalog, name: &ObjectName) -> Result<&'a Table> {
+        let full = self.resolve(name)?;
+        let found = (full.database == OWN_DATABASE).then(|| catalog.table_named(&full.schema, &full.name));
+        found.flatten().ok_or_else(|| {
+            Error::new(ErrorKind::UnknownName, format!("the cluster has no table \"{}\"", full.name))
+        })
+    }
+
+    /// Names the tables that foreign keys refer to with their schemas: nodes know no search path.
+    fn name_referred(&self, database: &str, create: &mut CreateTable) -> Result<()> {
+        let of_columns = create.columns.iter_mut().flat_map(|column| &mut column.options);
+        let of_columns = of_columns.filter_map(|option| match &mut option.option {
+            ColumnOption::ForeignKey(key) => Some(key),
+            _ => None,
+        });
+        let of_table = create.constraints.iter_mut().filter_map(|constraint| match constraint {
+            TableConstraint::ForeignKey(key) => Some(key),
+            _ => None,
+        });
+        for key in of_columns.chain(of_table) {
+            let (schema, name) = self.resolve_within(database, &key.foreign_table)?;
+            key.foreign_table = name_in_full(&schema, &name);
+        }
+        Ok(())
     }
 
     fn show_fragments(&self, node: &Arc<Node>, table: Option<&ObjectName>) -> Result<Outcome> {

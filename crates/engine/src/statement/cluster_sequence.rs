@@ -7,6 +7,7 @@ use crate::session::{Outcome, Session};
 use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
+use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, used, users};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
@@ -55,7 +56,7 @@ impl Session {
                 || Error::new(ErrorKind::AlreadyExists, format!("there is a sequence \"{name}\" already"));
             return if if_exists { Ok(DONE) } else { Err(exists()) };
         }
-        let owner = self.owner_in_cluster(snapshot.catalog(), clauses.owner())?;
+        let owner = self.names().owner_in_cluster(snapshot.catalog(), clauses.owner())?;
         let additions = Additions { start: Some(start), owner, ..Additions::default() };
         let table = format!("{SEQUENCE}{}.{}", quoted(&schema), quoted(&name));
         let definition = format!(
@@ -80,12 +81,12 @@ impl Session {
     pub(super) fn alter_in_cluster(&self, name: &Name, clauses: &Clauses) -> Result<bool> {
         let Some((node, table, column)) = self.scope.counted_column(name) else { return Ok(false) };
         self.identity.privileges.check_write()?;
-        let snapshot = self.snapshot_of(&name.database)?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
         let definitions = snapshot.catalog();
         let Some(sequence) = definitions.sequence(&name.schema, &name.name) else { return Ok(false) };
         if clauses.says_owner_alone() && stands_for(definitions, &name.schema, &name.name).is_some() {
             self.outside_transaction()?;
-            let owner = self.owner_in_cluster(definitions, clauses.owner())?;
+            let owner = self.names().owner_in_cluster(definitions, clauses.owner())?;
             node.define(Change::Own { sequence: table, owner })?;
             return Ok(true);
         }
@@ -98,29 +99,6 @@ impl Session {
         let next = clauses.of_restart(sequence)?;
         node.count_after(table, column, next.saturating_sub(1))?;
         Ok(true)
-    }
-
-    /// Returns the column of a table of the cluster that OWNED BY names, if it names one.
-    ///
-    /// # Errors
-    /// `UnknownName` if there is none; `Unsupported` for one of a table of this node alone.
-    fn owner_in_cluster(&self, definitions: &Catalog, name: Option<&ObjectName>) -> Result<Option<Owner>> {
-        let Some(name) = name else { return Ok(None) };
-        let SequenceOwner { table, column } = self.owner_of(OWN_DATABASE, definitions, name)?;
-        let of_cluster = |table: &TableEntry| {
-            let place = table.columns.iter().position(|found| found.id == column)?;
-            let name = Name::new(OWN_DATABASE, &table.schema, &table.name);
-            let (_, catalog, id) = self.scope.cluster_table(&name)?;
-            Some(Owner { table: id, column: catalog.table(id)?.layout.number(place)? })
-        };
-        let table = definitions.table_by_id(table).filter(|table| table.schema != NODE_SCHEMA);
-        match table.and_then(|table| of_cluster(table)) {
-            Some(owner) => Ok(Some(owner)),
-            None => Err(Error::unsupported(
-                "a sequence of the cluster goes with a column of a table of the cluster, as other nodes do not have \
-                 the tables of this one",
-            )),
-        }
     }
 
     /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
@@ -156,7 +134,7 @@ impl Session {
     pub(super) fn drop_sequence_of_cluster(&self, names: &[Name], cascade: bool) -> Result<bool> {
         let Some(node) = self.engine.node().cloned() else { return Ok(false) };
         let of_cluster = |name: &Name| -> Result<bool> {
-            let snapshot = self.snapshot_of(&name.database)?;
+            let snapshot = self.names().snapshot_of(&name.database)?;
             Ok(name.database == OWN_DATABASE
                 && stands_for(snapshot.catalog(), &name.schema, &name.name).is_some())
         };
@@ -171,7 +149,7 @@ impl Session {
         self.outside_transaction()?;
         let catalog = node.catch_up()?;
         self.refresh()?;
-        let snapshot = self.snapshot_of(&name.database)?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
         let definitions = snapshot.catalog();
         let sequence = definitions.sequence(&name.schema, &name.name);
         let table = stands_for(definitions, &name.schema, &name.name);
@@ -191,6 +169,31 @@ impl Session {
         }
         node.define(Change::DropTable(of_catalog.id))?;
         Ok(true)
+    }
+}
+
+impl Names<'_> {
+    /// Returns the column of a table of the cluster that OWNED BY names, if it names one.
+    ///
+    /// # Errors
+    /// `UnknownName` if there is none; `Unsupported` for one of a table of this node alone.
+    fn owner_in_cluster(&self, definitions: &Catalog, name: Option<&ObjectName>) -> Result<Option<Owner>> {
+        let Some(name) = name else { return Ok(None) };
+        let SequenceOwner { table, column } = self.owner_of(OWN_DATABASE, definitions, name)?;
+        let of_cluster = |table: &TableEntry| {
+            let place = table.columns.iter().position(|found| found.id == column)?;
+            let name = Name::new(OWN_DATABASE, &table.schema, &table.name);
+            let (_, catalog, id) = self.scope.cluster_table(&name)?;
+            Some(Owner { table: id, column: catalog.table(id)?.layout.number(place)? })
+        };
+        let table = definitions.table_by_id(table).filter(|table| table.schema != NODE_SCHEMA);
+        match table.and_then(|table| of_cluster(table)) {
+            Some(owner) => Ok(Some(owner)),
+            None => Err(Error::unsupported(
+                "a sequence of the cluster goes with a column of a table of the cluster, as other nodes do not have \
+                 the tables of this one",
+            )),
+        }
     }
 }
 

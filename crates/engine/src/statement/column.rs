@@ -2,6 +2,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
+use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, release};
 use crate::statement::target::Target;
 use hypostyle_catalog::scope::Name;
@@ -35,28 +36,19 @@ fn apply(change: &ColumnChange, column: &mut ColumnEntry) {
 }
 
 impl Session {
-    /// Returns the sequence of a column, if it has one of its own.
-    fn sequence_of(&self, target: &Target, column: &str) -> Result<Option<Name>> {
-        let snapshot = self.snapshot_of(&target.database)?;
-        let definitions = snapshot.catalog();
-        let found = definitions.table_by_id(target.id).and_then(|table| table.column(column));
-        let sequence = found.and_then(|column| definitions.sequence_of(target.id, column.id));
-        Ok(sequence.map(|sequence| Name::new(&target.database, &sequence.schema, &sequence.name)))
-    }
-
     /// Runs ALTER COLUMN of a column that computes its own values.
     pub(super) fn alter_computed(&self, alter: &AlterColumn) -> Result<Outcome> {
         let clauses = match &alter.change {
             ColumnChange::Sequence(clauses) => Some(Clauses::read(clauses.as_ref().clone())?),
             _ => None,
         };
-        if alter.if_exists && self.table_data(&self.resolve(&alter.table)?).is_none() {
+        if alter.if_exists && self.names().table_data(&self.names().resolve(&alter.table)?).is_none() {
             return Ok(DONE);
         }
-        let target = self.target(&alter.table, None)?;
+        let target = self.names().target(&alter.table, None)?;
         if let Some(clauses) = &clauses
             && target.is_of_cluster
-            && let Some(sequence) = self.sequence_of(&target, &alter.column)?
+            && let Some(sequence) = self.names().sequence_of(&target, &alter.column)?
             && self.alter_in_cluster(&sequence, clauses)?
         {
             return Ok(DONE);
@@ -95,5 +87,16 @@ impl Session {
                 None => Ok(DONE),
             }
         })
+    }
+}
+
+impl Names<'_> {
+    /// Returns the sequence of a column, if it has one of its own.
+    fn sequence_of(&self, target: &Target, column: &str) -> Result<Option<Name>> {
+        let snapshot = self.snapshot_of(&target.database)?;
+        let definitions = snapshot.catalog();
+        let found = definitions.table_by_id(target.id).and_then(|table| table.column(column));
+        let sequence = found.and_then(|column| definitions.sequence_of(target.id, column.id));
+        Ok(sequence.map(|sequence| Name::new(&target.database, &sequence.schema, &sequence.name)))
     }
 }

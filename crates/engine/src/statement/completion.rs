@@ -217,7 +217,7 @@ impl Session {
             return Ok(None);
         }
         let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
-        let snapshot = self.snapshot_of(&target.database)?;
+        let snapshot = self.names().snapshot_of(&target.database)?;
         self.completion(&target.database, snapshot.catalog(), table, &all).map(Some)
     }
 

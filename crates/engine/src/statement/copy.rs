@@ -40,7 +40,7 @@ impl Session {
         self.check_files()?;
         let CopyFrom { table, columns, path, options } = copy;
         let mut given: Vec<Pair> = options.into_iter().map(pair).collect();
-        let Name { database, schema, name } = self.resolve(&table)?;
+        let Name { database, schema, name } = self.names().resolve(&table)?;
         let snapshot = self.scope.database(&database)?.snapshot;
         let Some(table) = snapshot.table(&schema, &name) else {
             refuse_other_kind(snapshot.catalog(), &schema, &name, "a table")?;

@@ -4,6 +4,7 @@ use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
 use crate::statement::dialect::as_statement;
+use crate::statement::names::Names;
 use crate::statement::refusal::{drop_nothing, missing, other_kind, refuse, wrong_kind};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
@@ -31,18 +32,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Session {
-    /// Returns the table or view that a name stands for, whether there is one or not.
-    pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
-        self.scope.resolve(&parts_of(object)?, None)
-    }
-
-    /// Refuses the name of what is dropped or altered if it has a schema that there is not.
-    pub(super) fn check_schema_of(&self, object: &ObjectName) -> Result<()> {
-        let Name { database, schema, .. } = self.resolve(object)?;
-        let is_given = object.0.len() > 1 && ![PG_CATALOG, INFORMATION_SCHEMA].contains(&schema.as_str());
-        if is_given { check_schema(self.snapshot_of(&database)?.catalog(), &schema) } else { Ok(()) }
-    }
-
     /// Returns the full name of what is to be made; the database of temporary tables is made for
     /// them.
     pub(super) fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
@@ -50,32 +39,6 @@ impl Session {
             self.make_temporary()?;
         }
         self.scope.resolve_new(&parts_of(object)?, temporary)
-    }
-
-    /// Returns schema and name of a table that a definition of a database refers to.
-    ///
-    /// # Errors
-    /// `Unsupported` for one of another database.
-    pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
-        let parts = parts_of(object)?;
-        // A name without a schema is resolved like other names of the statement.
-        if let [name] = parts.as_slice()
-            && self.scope.current().0 == database
-        {
-            return Ok((self.scope.schema_of(name), name.clone()));
-        }
-        let found = self.scope.resolve(&parts, Some(database))?;
-        if found.database != database {
-            return Err(Error::unsupported(format!(
-                "{object} is in the database \"{}\": a definition refers to tables of its own, \"{database}\"",
-                found.database
-            )));
-        }
-        Ok((found.schema, found.name))
-    }
-
-    pub(super) fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
-        Ok(self.scope.database(database)?.snapshot)
     }
 
     pub(crate) fn create_table(&self, mut create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
@@ -89,10 +52,10 @@ impl Session {
         }
         refuse_table_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
-        if create.if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
+        if create.if_not_exists && self.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        self.name_schemas_of_defaults(&database, &mut create);
+        self.names().name_schemas_of_defaults(&database, &mut create);
         let (mut declared, mut constraints, mut serials) = (Vec::new(), Vec::new(), Vec::new());
         for column in &create.columns {
             let DeclaredColumn { column, constraints: of_column, sequence } = new_column(column)?;
@@ -191,7 +154,9 @@ impl Session {
         }
         refuse_view_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
-        if create.if_not_exists && self.snapshot_of(&database)?.catalog().view(&schema, &name).is_some() {
+        if create.if_not_exists
+            && self.names().snapshot_of(&database)?.catalog().view(&schema, &name).is_some()
+        {
             return Ok(DONE);
         }
         if create.columns.is_empty() {
@@ -245,8 +210,8 @@ impl Session {
         let SchemaName::Simple(name) = name else {
             return Err(Error::unsupported("CREATE SCHEMA … AUTHORIZATION is not supported"));
         };
-        let Name { database, name, .. } = self.scope_of_schema(&parts_of(name)?)?;
-        if if_not_exists && self.snapshot_of(&database)?.catalog().has_schema(&name) {
+        let Name { database, name, .. } = self.names().scope_of_schema(&parts_of(name)?)?;
+        if if_not_exists && self.names().snapshot_of(&database)?.catalog().has_schema(&name) {
             return Ok(DONE);
         }
         self.write(&database, |writer| {
@@ -268,10 +233,10 @@ impl Session {
         for name in names {
             match object_type {
                 ObjectType::Type => drop_nothing("type", &last_of(name)?, if_exists, "42704")?,
-                ObjectType::Database => self.refuse_drop_database(&last_of(name)?, if_exists)?,
+                ObjectType::Database => self.names().refuse_drop_database(&last_of(name)?, if_exists)?,
                 ObjectType::Schema => {}
                 _ if if_exists => {}
-                _ => self.check_schema_of(name)?,
+                _ => self.names().check_schema_of(name)?,
             }
         }
         if matches!(object_type, ObjectType::Type | ObjectType::Database) {
@@ -280,8 +245,8 @@ impl Session {
         let resolved = names
             .iter()
             .map(|name| match object_type {
-                ObjectType::Schema => self.scope_of_schema(&parts_of(name)?),
-                _ => self.resolve(name),
+                ObjectType::Schema => self.names().scope_of_schema(&parts_of(name)?),
+                _ => self.names().resolve(name),
             })
             .collect::<Result<Vec<_>>>()?;
         let Some(Name { database, .. }) = resolved.first() else { return Ok(DONE) };
@@ -292,6 +257,46 @@ impl Session {
             return Ok(DONE);
         }
         self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
+    }
+}
+
+impl Names<'_> {
+    /// Returns the table or view that a name stands for, whether there is one or not.
+    pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
+        self.scope.resolve(&parts_of(object)?, None)
+    }
+
+    /// Refuses the name of what is dropped or altered if it has a schema that there is not.
+    pub(super) fn check_schema_of(&self, object: &ObjectName) -> Result<()> {
+        let Name { database, schema, .. } = self.resolve(object)?;
+        let is_given = object.0.len() > 1 && ![PG_CATALOG, INFORMATION_SCHEMA].contains(&schema.as_str());
+        if is_given { check_schema(self.snapshot_of(&database)?.catalog(), &schema) } else { Ok(()) }
+    }
+
+    /// Returns schema and name of a table that a definition of a database refers to.
+    ///
+    /// # Errors
+    /// `Unsupported` for one of another database.
+    pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
+        let parts = parts_of(object)?;
+        // A name without a schema is resolved like other names of the statement.
+        if let [name] = parts.as_slice()
+            && self.scope.current().0 == database
+        {
+            return Ok((self.scope.schema_of(name), name.clone()));
+        }
+        let found = self.scope.resolve(&parts, Some(database))?;
+        if found.database != database {
+            return Err(Error::unsupported(format!(
+                "{object} is in the database \"{}\": a definition refers to tables of its own, \"{database}\"",
+                found.database
+            )));
+        }
+        Ok((found.schema, found.name))
+    }
+
+    pub(super) fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
+        Ok(self.scope.database(database)?.snapshot)
     }
 
     /// Refuses to drop a database, with IF EXISTS only one that there is.

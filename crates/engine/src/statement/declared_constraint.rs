@@ -194,7 +194,7 @@ impl Declared {
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
             DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update, .. } => {
                 let database = session.scope.name_of(writer.database())?;
-                let (schema, name) = session.resolve_within(&database, other)?;
+                let (schema, name) = session.names().resolve_within(&database, other)?;
                 refuse_other_kind(writer.catalog(), &schema, &name, "a table")?;
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {

@@ -24,17 +24,17 @@ impl Session {
     pub(super) fn create_like(&self, like: CreateLike) -> Result<Outcome> {
         let CreateLike { or_replace, temporary, if_not_exists, name, source, including } = like;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
-        if if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
+        if if_not_exists && self.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        let source = self.resolve(&source)?;
+        let source = self.names().resolve(&source)?;
         if self.scope.cluster_table(&source).is_some() {
             return Err(Error::unsupported(format!(
                 "LIKE of a table of the cluster is not supported; SHOW CREATE TABLE {} tells its columns",
                 source.name
             )));
         }
-        let snapshot = self.snapshot_of(&source.database)?;
+        let snapshot = self.names().snapshot_of(&source.database)?;
         let catalog = snapshot.catalog();
         let Some(table) = catalog.table(&source.schema, &source.name) else {
             return Err(match catalog.view(&source.schema, &source.name) {

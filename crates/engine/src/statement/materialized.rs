@@ -61,7 +61,7 @@ impl Session {
             return Err(Error::unsupported("materialized views are not supported in a cluster"));
         }
         let Name { database, schema, name } = self.resolve_new(&create.name, false)?;
-        let catalog = self.snapshot_of(&database)?;
+        let catalog = self.names().snapshot_of(&database)?;
         if create.if_not_exists
             && (catalog.table(&schema, &name).is_some() || catalog.catalog().view(&schema, &name).is_some())
         {
@@ -121,8 +121,8 @@ impl Session {
     /// not planned: what it reads may come later, or be gone.
     pub(super) fn import_materialized(&self, view: CreateMaterialized) -> Result<()> {
         let CreateMaterialized { create, with_data: populated } = view;
-        let name = self.resolve(&create.name)?;
-        let snapshot = self.snapshot_of(&name.database)?;
+        let name = self.names().resolve(&create.name)?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
         let table = snapshot.catalog().table(&name.schema, &name.name);
         let id = table.ok_or_else(|| unknown_table(snapshot.catalog(), &name.name))?.id;
         let query = StoredQuery { sql: create.query.to_string(), schema: name.schema.clone(), populated };
@@ -137,8 +137,8 @@ impl Session {
     /// Runs REFRESH MATERIALIZED VIEW: the rows become those that the query gives now.
     pub(super) fn refresh_materialized(&self, refresh: Refresh) -> Result<Outcome> {
         let Refresh { name: written, concurrently, with_data } = refresh;
-        let (name, written) = (self.resolve(&written)?, written.to_string());
-        let snapshot = self.snapshot_of(&name.database)?;
+        let (name, written) = (self.names().resolve(&written)?, written.to_string());
+        let snapshot = self.names().snapshot_of(&name.database)?;
         refuse_other_kind(snapshot.catalog(), &name.schema, &name.name, "a materialized view")?;
         let Some(table) = snapshot.table(&name.schema, &name.name).cloned() else {
             return Err(unknown_table(snapshot.catalog(), &written));
@@ -198,7 +198,7 @@ impl Session {
 
     /// Runs ALTER MATERIALIZED VIEW, as the ALTER TABLE that it is.
     pub(super) fn alter_materialized(&self, alter: AlterTable) -> Result<Outcome> {
-        let table = self.table_data(&self.resolve(&alter.name)?);
+        let table = self.names().table_data(&self.names().resolve(&alter.name)?);
         if table.as_ref().is_some_and(|table| table.entry().query.is_none()) {
             let message = format!("\"{}\" is not a materialized view", alter.name);
             return Err(Error::invalid_input(message).with_sqlstate("42809"));

@@ -204,7 +204,7 @@ impl Session {
             Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
             other => refuse_output(other.as_ref()).map(|()| None)?,
         };
-        let target = self.target_of(&merge.table)?;
+        let target = self.names().target_of(&merge.table)?;
         let returning = items.map(|items| Returning::of_target(&target, items));
         let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
         if let Some((source, _)) = &given {

@@ -37,6 +37,7 @@ mod maintenance;
 mod materialized;
 mod merge;
 mod named_parameters;
+mod names;
 mod node_call;
 mod over_rows;
 mod own_schema;
@@ -298,7 +299,7 @@ impl Session {
             SqlStatement::AlterColumn(alter) => self.alter_computed(&alter),
             SqlStatement::AlterMaterialized(alter) => self.alter_materialized(*alter),
             SqlStatement::AlterSequence(definition) => self.alter_sequence(*definition),
-            SqlStatement::Analyze { tables } => self.analyze_tables(&tables),
+            SqlStatement::Analyze { tables } => self.names().analyze_tables(&tables),
             SqlStatement::BackupDatabase { directory } => self.backup(Path::new(&directory)),
             SqlStatement::CheckDatabase => self.check_database(),
             SqlStatement::Checkpoint => self.checkpoint(),
@@ -328,7 +329,7 @@ impl Session {
             SqlStatement::SetSchema { name } => self.set_search_path(&name),
             SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
             SqlStatement::ShowDatabases => self.show_databases(),
-            SqlStatement::ShowIndexes => self.show_indexes(),
+            SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
             SqlStatement::ShowSessions => self.show_sessions(),
             SqlStatement::Summarize(query) => self.summarize(*query),
@@ -459,7 +460,7 @@ impl Session {
             Statement::ShowCreate {
                 obj_type: ShowCreateObject::Table | ShowCreateObject::View,
                 obj_name,
-            } => self.show_create(&obj_name),
+            } => self.names().show_create(&obj_name),
             Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
             Statement::ExplainTable { table_name, .. } => {
                 self.describe_query(build::all_rows(build::table(table_name, None)), parameters)
@@ -500,7 +501,7 @@ impl Session {
             Statement::DetachDuckDBDatabase { if_exists, database_alias, .. } => {
                 self.detach(&database_alias, if_exists)
             }
-            Statement::Use(names) => self.use_names(&names),
+            Statement::Use(names) => self.names().use_names(&names),
             Statement::Prepare { name, data_types, statement } => self.prepare(&name, &data_types, statement),
             Statement::Execute { name: Some(name), parameters, immediate: false, .. } => {
                 self.execute_prepared(&name, &parameters)

@@ -8,6 +8,7 @@ use crate::statement::dialect::extension;
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
+use crate::statement::names::Names;
 use crate::statement::planned_parameters::needs_values;
 use crate::statement::versions::{Meaning, Versions, relation_names};
 use arrow::datatypes::{DataType, Schema};
@@ -214,16 +215,6 @@ impl Session {
         }
     }
 
-    fn entry(&self, name: &ObjectName) -> Result<Option<std::sync::Arc<TableEntry>>> {
-        let found = self.resolve(name)?;
-        // The server of another system's database finds the types of values.
-        if self.scope.foreign(&found.database).is_some() {
-            return Ok(None);
-        }
-        let snapshot = self.scope.database(&found.database)?.snapshot;
-        Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
-    }
-
     /// Gives an INSERT … BY NAME the names of its query's columns.
     pub(super) fn name_by_query(&self, insert: &mut Insert) -> Result<()> {
         insert.partitioned = None;
@@ -251,7 +242,7 @@ impl Session {
             false => insert,
         };
         let TableObject::TableName(table) = &insert.table else { return Ok(Gives::Unknown) };
-        if let Some(entry) = self.entry(table)?
+        if let Some(entry) = self.names().entry(table)?
             && let Some(source) = &insert.source
         {
             let columns: Vec<&LogicalType> = match insert.columns.is_empty() {
@@ -299,7 +290,7 @@ impl Session {
         given: &[Option<DataType>],
     ) -> Result<Gives> {
         let entry = match &update.table.relation {
-            TableFactor::Table { name, .. } => self.entry(name)?,
+            TableFactor::Table { name, .. } => self.names().entry(name)?,
             _ => None,
         };
         let mut items = Vec::new();
@@ -442,6 +433,18 @@ impl Session {
         if let Some(explicit) = self.transaction.lock().as_mut() {
             explicit.abort(why);
         }
+    }
+}
+
+impl Names<'_> {
+    fn entry(&self, name: &ObjectName) -> Result<Option<std::sync::Arc<TableEntry>>> {
+        let found = self.resolve(name)?;
+        // The server of another system's database finds the types of values.
+        if self.scope.foreign(&found.database).is_some() {
+            return Ok(None);
+        }
+        let snapshot = self.scope.database(&found.database)?.snapshot;
+        Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
     }
 }
 

@@ -94,7 +94,7 @@ impl Session {
             // Texts may be of other types, which compare otherwise.
             return (is_same && *of_type != LogicalType::Varchar).then_some(0);
         }
-        let table = self.table_data(&self.resolve(name).ok()?)?;
+        let table = self.names().table_data(&self.names().resolve(name).ok()?)?;
         let column = table.entry().columns.iter().find(|column| column.name == key)?;
         (column.logical_type == *of_type).then(|| self.row_count(&table))
     }

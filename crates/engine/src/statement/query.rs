@@ -314,7 +314,7 @@ impl Session {
         if let DfStatement::Statement(inner) = &statement
             && let Statement::Insert(insert) = inner.as_ref()
             && let TableObject::TableName(name) = &insert.table
-            && let Ok(table) = self.resolve(name)
+            && let Ok(table) = self.names().resolve(name)
             && let Some(attached) = self.scope.foreign(&table.database)
         {
             return self.insert_into_foreign(&attached, &table, insert, parameters);
@@ -333,7 +333,7 @@ impl Session {
             refuse_foreign(insert)?;
             // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
-            let found = self.target(name, alias)?;
+            let found = self.names().target(name, alias)?;
             refuse_materialized(found.data.entry())?;
             if is_by_name {
                 self.name_by_query(insert)?;

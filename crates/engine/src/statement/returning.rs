@@ -4,6 +4,7 @@
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{as_statement, extension};
 use crate::statement::given_rows::given_table;
+use crate::statement::names::Names;
 use crate::statement::refusal::refuse;
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
@@ -194,7 +195,7 @@ impl Session {
         let mut from: Vec<TableWithJoins> = from.collect();
         let versions = versions_in(target, others, &items);
         let given = match versions {
-            Some(_) => Some(self.given_versions(target)?),
+            Some(_) => Some(self.names().given_versions(target)?),
             None => None,
         };
         from.extend(given.iter().map(|(given, _)| build::alone(given.factor(Some(build::name(VERSIONS))))));
@@ -206,20 +207,6 @@ impl Session {
         let columns = target.data.entry().columns.len();
         let joined = Some(Joined { from, plan: all.input, columns, versions: given });
         Ok(Some(Returning { items, joined, versions }))
-    }
-
-    /// Returns a relation of the versions of a table's rows, which has none yet, and how many columns it has.
-    fn given_versions(&self, target: &Target) -> Result<(Given, usize)> {
-        let fields = fields_of(target, self.schema_of_rows(target)?.fields());
-        let columns = fields.len();
-        let given = given_table(&self.scope, "versions", Arc::new(Schema::new(fields)), Vec::new())?;
-        Ok((given, columns))
-    }
-
-    /// Returns the schema of a table's rows, in the engine's types.
-    fn schema_of_rows(&self, target: &Target) -> Result<SchemaRef> {
-        let snapshot = self.scope.database(&target.database)?.snapshot;
-        Ok(StoredTable::new(target.data.clone(), snapshot, Default::default()).schema())
     }
 
     /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
@@ -258,7 +245,7 @@ impl Session {
         rows: Vec<RecordBatch>,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let mut schema = self.schema_of_rows(target)?;
+        let mut schema = self.names().schema_of_rows(target)?;
         if returning.has_versions() {
             let own = schema.fields().iter().map(|field| field.as_ref().clone());
             schema = Arc::new(Schema::new(own.chain(fields_of(target, schema.fields())).collect::<Vec<_>>()));
@@ -313,5 +300,21 @@ impl Session {
             return Err(Error::internal("RETURNING is not planned over the tables that it names"));
         }
         self.start_query(plan.data, Purpose::Result)
+    }
+}
+
+impl Names<'_> {
+    /// Returns a relation of the versions of a table's rows, which has none yet, and how many columns it has.
+    fn given_versions(&self, target: &Target) -> Result<(Given, usize)> {
+        let fields = fields_of(target, self.schema_of_rows(target)?.fields());
+        let columns = fields.len();
+        let given = given_table(self.scope, "versions", Arc::new(Schema::new(fields)), Vec::new())?;
+        Ok((given, columns))
+    }
+
+    /// Returns the schema of a table's rows, in the engine's types.
+    fn schema_of_rows(&self, target: &Target) -> Result<SchemaRef> {
+        let snapshot = self.scope.database(&target.database)?.snapshot;
+        Ok(StoredTable::new(target.data.clone(), snapshot, Default::default()).schema())
     }
 }

@@ -3,6 +3,7 @@
 
 use crate::session::{Parameters, Session, may_lock};
 use crate::statement::dialect::as_statement;
+use crate::statement::names::Names;
 use crate::statement::target::Target;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
@@ -51,7 +52,7 @@ impl Session {
                         (Some(_), None) => false,
                         (None, _) => true,
                     };
-                    if is_locked && let Some(target) = self.locked_table(query, relation)? {
+                    if is_locked && let Some(target) = self.names().locked_table(query, relation)? {
                         let place = std::ptr::eq(outer, relation).then_some((tables, place));
                         self.keep_rows_of(&target, query, place, parameters)?;
                     }
@@ -59,22 +60,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// Returns the table that a relation is, if this database has its rows.
-    fn locked_table(&self, query: &Query, relation: &TableFactor) -> Result<Option<Target>> {
-        let Some((name, alias)) = name_and_alias(relation) else { return Ok(None) };
-        let last = last_of(name)?;
-        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
-        if name.0.len() == 1 && with.any(|table| fold(&table.alias.name) == last) {
-            return Ok(None);
-        }
-        let Ok(found) = self.resolve(name) else { return Ok(None) };
-        if self.table_data(&found).is_none() {
-            return Ok(None);
-        }
-        let target = self.target(name, alias.map(fold))?;
-        Ok(Some(target).filter(|target| !target.is_of_cluster))
     }
 
     /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: it
@@ -112,6 +97,24 @@ impl Session {
             Ok(())
         })?;
         Ok(Some(positions))
+    }
+}
+
+impl Names<'_> {
+    /// Returns the table that a relation is, if this database has its rows.
+    fn locked_table(&self, query: &Query, relation: &TableFactor) -> Result<Option<Target>> {
+        let Some((name, alias)) = name_and_alias(relation) else { return Ok(None) };
+        let last = last_of(name)?;
+        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
+        if name.0.len() == 1 && with.any(|table| fold(&table.alias.name) == last) {
+            return Ok(None);
+        }
+        let Ok(found) = self.resolve(name) else { return Ok(None) };
+        if self.table_data(&found).is_none() {
+            return Ok(None);
+        }
+        let target = self.target(name, alias.map(fold))?;
+        Ok(Some(target).filter(|target| !target.is_of_cluster))
     }
 }
 

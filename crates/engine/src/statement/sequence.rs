@@ -3,6 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
+use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
 use hypostyle_catalog::scope::Name;
@@ -188,13 +189,13 @@ impl Session {
         if clauses.written.restart.is_some() {
             return Err(syntax("RESTART is for ALTER SEQUENCE; write START"));
         }
-        if if_exists && self.snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some() {
+        if if_exists && self.names().snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some() {
             return Ok(DONE);
         }
         let mut sequence = clauses.define(&schema, &name)?;
         self.write(&database, |writer| {
             if let Some(Some(owner)) = &clauses.written.owner {
-                sequence.owner = Some(self.owner_of(&database, writer.catalog(), owner)?);
+                sequence.owner = Some(self.names().owner_of(&database, writer.catalog(), owner)?);
             }
             writer.create_sequence(sequence)?;
             Ok(DONE)
@@ -205,9 +206,9 @@ impl Session {
         let SequenceDefinition { if_exists, name, clauses, .. } = definition;
         let clauses = Clauses::read(clauses)?;
         if !if_exists {
-            self.check_schema_of(&name)?;
+            self.names().check_schema_of(&name)?;
         }
-        let name = self.resolve(&name)?;
+        let name = self.names().resolve(&name)?;
         if self.alter_in_cluster(&name, &clauses)? {
             return Ok(DONE);
         }
@@ -245,7 +246,9 @@ impl Session {
         match &clauses.written.owner {
             None => {}
             Some(None) => new.owner = None,
-            Some(Some(owner)) => new.owner = Some(self.owner_of(database, writer.catalog(), owner)?),
+            Some(Some(owner)) => {
+                new.owner = Some(self.names().owner_of(database, writer.catalog(), owner)?)
+            }
         }
         writer.alter_sequence(new, restart)
     }
@@ -257,7 +260,9 @@ impl Session {
         column.is_some_and(|column| column.identity.is_some())
             && self.cluster_table_of(writer, owner.table).is_some()
     }
+}
 
+impl Names<'_> {
     /// Returns the column that OWNED BY names.
     pub(super) fn owner_of(
         &self,

@@ -38,7 +38,7 @@ impl Session {
             ConstraintRule::Check { .. } => true,
             other => other.columns().iter().any(|column| columns.contains(column)),
         };
-        let snapshot = self.snapshot_of(&target.database)?;
+        let snapshot = self.names().snapshot_of(&target.database)?;
         let is_referred = referring(snapshot.catalog(), target.id).any(|(_, constraint)| {
             matches!(&constraint.rule, ConstraintRule::ForeignKey { referred, .. }
                 if referred.iter().any(|column| columns.contains(column)))

@@ -265,7 +265,7 @@ impl Session {
             return error;
         }
         let name = self.scope.resolve(&insert.table, None).ok();
-        let Some(table) = name.and_then(|name| self.table_data(&name)) else { return error };
+        let Some(table) = name.and_then(|name| self.names().table_data(&name)) else { return error };
         match insert.misfit(&table, parameters, &self.clock.now(), &self.time_zone()) {
             Some(column) => {
                 let (name, logical_type) = (&column.name, &column.logical_type);
@@ -285,12 +285,12 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Option<Outcome>> {
         let name = self.scope.resolve(&insert.table, None)?;
-        let mut table = self.table_data(&name);
+        let mut table = self.names().table_data(&name);
         let has_checks = table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty());
         if has_checks || !insert.returning.is_empty() {
             // The checks of these types, and what is returned, may read files.
             self.start()?;
-            table = self.table_data(&name);
+            table = self.names().table_data(&name);
         }
         let Some(table) = table.filter(|table| table.entry().query.is_none()) else { return Ok(None) };
         let now = self.clock.now();
@@ -298,7 +298,7 @@ impl Session {
             return Ok(None);
         };
         let id = table.entry().id;
-        let snapshot = self.snapshot_of(&name.database)?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
         let completion = self.completion(&name.database, snapshot.catalog(), table.entry(), &places);
         let rows = completion?.complete(&given)?;
         let count = rows.num_rows() as u64;

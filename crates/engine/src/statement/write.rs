@@ -5,6 +5,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
 use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
+use crate::statement::names::Names;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::{other_kind, refuse, refuse_output, wrong_kind};
 use crate::statement::returning::Returning;
@@ -145,60 +146,6 @@ impl Session {
         Ok(assigned)
     }
 
-    pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
-        let Name { database, schema, name } = self.resolve(name)?;
-        let snapshot = self.scope.database(&database)?.snapshot;
-        let Some(data) = snapshot.table(&schema, &name) else {
-            let catalog = snapshot.catalog();
-            return Err(match other_kind(catalog, &schema, &name, "a table") {
-                Some(kind) => wrong_kind(format!("\"{name}\" is {kind}; only tables can be written to")),
-                None => unknown_table(catalog, &name),
-            });
-        };
-        let alias = alias.unwrap_or_else(|| name.clone());
-        Ok(Target::new(&self.scope, &database, &snapshot, data, &alias))
-    }
-
-    /// Returns the table of a name, as the statement sees it.
-    pub(super) fn table_data(&self, name: &Name) -> Option<Arc<TableData>> {
-        self.scope.snapshot_of(&name.database)?.table(&name.schema, &name.name).cloned()
-    }
-
-    /// Returns the table that a statement writes to, as it names it.
-    pub(super) fn target_of(&self, table: &TableFactor) -> Result<Target> {
-        if !matches!(table, TableFactor::Table { .. }) {
-            return Err(Error::new(ErrorKind::Syntax, "only a table can be written to"));
-        }
-        let Some((name, alias)) = name_and_alias(table) else {
-            let what = format!("writing to {table}: more than a name and an alias is not supported");
-            return Err(Error::unsupported(what));
-        };
-        let target = self.target(name, alias.map(fold))?;
-        refuse_materialized(target.data.entry())?;
-        Ok(target)
-    }
-
-    fn only_target_of(&self, table: &TableWithJoins) -> Result<Target> {
-        if !table.joins.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Syntax,
-                "one table can be written to; join others with FROM or USING",
-            ));
-        }
-        self.target_of(&table.relation)
-    }
-
-    fn target_of_delete(&self, delete: &Delete) -> Result<Target> {
-        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
-        let [table] = from.as_slice() else {
-            return Err(Error::new(
-                ErrorKind::Syntax,
-                "DELETE removes rows of one table; name others after USING",
-            ));
-        };
-        self.only_target_of(table)
-    }
-
     /// Returns the query that a statement runs before it writes, and the table whose rows it finds.
     ///
     /// # Errors
@@ -206,14 +153,14 @@ impl Session {
     pub(super) fn query_of(&self, statement: &Statement) -> Result<(Query, Option<Target>)> {
         match statement {
             Statement::Delete(delete) => {
-                let target = self.target_of_delete(delete)?.shown_only();
+                let target = self.names().target_of_delete(delete)?.shown_only();
                 let others = delete.using.as_deref().unwrap_or_default();
                 let selection = self.narrowed(&target, others, delete.selection.clone())?;
                 let delete = Delete { selection, ..delete.clone() };
                 Ok((deleted_rows(&target, &delete, None)?, Some(target)))
             }
             Statement::Update(update) => {
-                let target = self.only_target_of(&update.table)?.shown_only();
+                let target = self.names().only_target_of(&update.table)?.shown_only();
                 let selection = self.narrowed(&target, others_of(update), update.selection.clone())?;
                 let update = Update { selection, ..update.clone() };
                 let assigned = match self.assigned_in_place(&target, &update)? {
@@ -233,7 +180,7 @@ impl Session {
         refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
         refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
         refuse_output(delete.output.as_ref())?;
-        let target = self.target_of_delete(&delete)?;
+        let target = self.names().target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
         delete.selection = self.narrowed(&target, others, delete.selection.take())?;
         let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
@@ -256,7 +203,7 @@ impl Session {
         refuse(!update.order_by.is_empty() || update.limit.is_some(), "UPDATE with ORDER BY or LIMIT")?;
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
-        let target = self.only_target_of(&update.table)?;
+        let target = self.names().only_target_of(&update.table)?;
         update.selection = self.narrowed(&target, others_of(&update), update.selection.clone())?;
         if let Some(assigned) = self.assigned_in_place(&target, &update)? {
             return self.update_in_place(&target, &assigned, &update, parameters);
@@ -294,7 +241,7 @@ impl Session {
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
         refuse(truncate.partitions.is_some(), "TRUNCATE with PARTITION")?;
         refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
-        let named = truncate.table_names.iter().map(|table| self.target(&table.name, None));
+        let named = truncate.table_names.iter().map(|table| self.names().target(&table.name, None));
         let named = named.collect::<Result<Vec<_>>>()?;
         named.iter().try_for_each(|target| refuse_materialized(target.data.entry()))?;
         let Some(Target { database, .. }) = named.first() else {
@@ -309,7 +256,7 @@ impl Session {
                 "TRUNCATE … RESTART IDENTITY of a table of the cluster between BEGIN and COMMIT",
             )?;
             let id = named[0].id;
-            let snapshot = self.snapshot_of(database)?;
+            let snapshot = self.names().snapshot_of(database)?;
             if let Some((other, constraint)) =
                 referring(snapshot.catalog(), id).find(|(other, _)| other.id != id)
             {
@@ -319,7 +266,7 @@ impl Session {
             return Ok(Outcome::Done { rows_affected: Some(count) });
         }
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
-        let snapshot = self.snapshot_of(database)?;
+        let snapshot = self.names().snapshot_of(database)?;
         let cascade = truncate.cascade == Some(CascadeOption::Cascade);
         let mut next = 0;
         while let Some(id) = ids.get(next).copied() {
@@ -443,6 +390,62 @@ impl Session {
         }
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
             .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
+    }
+}
+
+impl Names<'_> {
+    pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
+        let Name { database, schema, name } = self.resolve(name)?;
+        let snapshot = self.scope.database(&database)?.snapshot;
+        let Some(data) = snapshot.table(&schema, &name) else {
+            let catalog = snapshot.catalog();
+            return Err(match other_kind(catalog, &schema, &name, "a table") {
+                Some(kind) => wrong_kind(format!("\"{name}\" is {kind}; only tables can be written to")),
+                None => unknown_table(catalog, &name),
+            });
+        };
+        let alias = alias.unwrap_or_else(|| name.clone());
+        Ok(Target::new(self.scope, &database, &snapshot, data, &alias))
+    }
+
+    /// Returns the table of a name, as the statement sees it.
+    pub(super) fn table_data(&self, name: &Name) -> Option<Arc<TableData>> {
+        self.scope.snapshot_of(&name.database)?.table(&name.schema, &name.name).cloned()
+    }
+
+    /// Returns the table that a statement writes to, as it names it.
+    pub(super) fn target_of(&self, table: &TableFactor) -> Result<Target> {
+        if !matches!(table, TableFactor::Table { .. }) {
+            return Err(Error::new(ErrorKind::Syntax, "only a table can be written to"));
+        }
+        let Some((name, alias)) = name_and_alias(table) else {
+            let what = format!("writing to {table}: more than a name and an alias is not supported");
+            return Err(Error::unsupported(what));
+        };
+        let target = self.target(name, alias.map(fold))?;
+        refuse_materialized(target.data.entry())?;
+        Ok(target)
+    }
+
+    fn only_target_of(&self, table: &TableWithJoins) -> Result<Target> {
+        if !table.joins.is_empty() {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                "one table can be written to; join others with FROM or USING",
+            ));
+        }
+        self.target_of(&table.relation)
+    }
+
+    fn target_of_delete(&self, delete: &Delete) -> Result<Target> {
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [table] = from.as_slice() else {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                "DELETE removes rows of one table; name others after USING",
+            ));
+        };
+        self.only_target_of(table)
     }
 }
 
