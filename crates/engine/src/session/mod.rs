@@ -216,13 +216,6 @@ impl Session {
         Ok(session)
     }
 
-    /// Returns the time zone of times that are written without one.
-    pub(crate) fn time_zone(&self) -> Arc<str> {
-        let state = self.context.state_ref();
-        let state = state.read();
-        state.config_options().execution.time_zone.as_deref().unwrap_or("UTC").into()
-    }
-
     /// Its number in the engine.
     pub fn id(&self) -> u64 {
         self.id

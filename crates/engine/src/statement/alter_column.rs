@@ -42,10 +42,10 @@ impl Session {
                 *sql = rename_in(sql, old, new)?;
             }
         }
-        self.check_columns(&new_columns_of(&renamed))?;
+        self.compiler().check_columns(&new_columns_of(&renamed))?;
         for constraint in &renamed.constraints {
             if let ConstraintRule::Check { sql } = &constraint.rule {
-                self.check_condition(&renamed, &constraint.name, sql)?;
+                self.compiler().check_condition(&renamed, &constraint.name, sql)?;
             }
         }
         writer.alter_table(target.id, |table| {
@@ -119,7 +119,7 @@ impl Session {
             }
             AlterColumnOperation::SetDefault { value } => {
                 let default = value.to_string();
-                self.check_default(&name, &old.logical_type, &default)?;
+                self.compiler().check_default(&name, &old.logical_type, &default)?;
                 self.alter_column(writer, target, &name, |column| {
                     column.default = Some(default);
                     Ok(())
@@ -155,9 +155,10 @@ impl Session {
         check_keys(writer.catalog(), table, old, &new_type)?;
         self.check_conversion(writer, (table, old), &new_type, using.is_some())?;
         let wanted = new_type.arrow_field(name, true);
-        let using =
-            using.map(|expr| self.filling_from(table, old, &new_type, &expr.to_string())).transpose()?;
-        let zone = self.time_zone();
+        let using = using
+            .map(|expr| self.compiler().filling_from(table, old, &new_type, &expr.to_string()))
+            .transpose()?;
+        let zone = self.compiler().time_zone();
         writer.convert_column(table.id, name, new_type, |piece| {
             self.check_interrupt()?;
             let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
@@ -181,7 +182,7 @@ impl Session {
         let table = table.ok_or_else(|| Error::internal("a table that is being altered is missing"))?;
         let mut columns = new_columns_of(&table);
         columns.push(column.clone());
-        self.check_columns(&columns)?;
+        self.compiler().check_columns(&columns)?;
         if let Some(clauses) = sequence {
             let name = (table.schema.as_str(), table.name.as_str());
             let mut sequence = sequence_of_column(writer.catalog(), name, &mut column, &clauses)?;
@@ -190,7 +191,8 @@ impl Session {
         }
         self.with_view_of(writer, |session, writer, snapshot| {
             let database = session.scope.name_of(writer.database())?;
-            let filling = session.filling_of_new(&database, snapshot.catalog(), &table, &column)?;
+            let filling =
+                session.compiler().filling_of_new(&database, snapshot.catalog(), &table, &column)?;
             writer.add_column(id, column, filling.reads_rows(), |rows| {
                 session.check_interrupt()?;
                 filling.values(rows)

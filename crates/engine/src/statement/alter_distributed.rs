@@ -157,7 +157,7 @@ impl Session {
             () if old.identity.is_some() => "that is an identity",
             () if is_of_key && !keeps_values => "of the partition key",
             () if is_constrained || is_referred => "that a constraint depends on",
-            () if is_zoned(old.logical_type.arrow_type(), &to.arrow_type(), &self.time_zone()) => {
+            () if is_zoned(old.logical_type.arrow_type(), &to.arrow_type(), &self.compiler().time_zone()) => {
                 "that depends on the time zone"
             }
             () => "",

@@ -203,7 +203,7 @@ impl Session {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
         }
-        self.check_columns(columns)?;
+        self.compiler().check_columns(columns)?;
         let Named { database, snapshot, .. } = self.scope.database(database)?;
         check_sequences(snapshot.catalog(), columns.iter().map(|column| column.default.as_ref()))?;
         let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;

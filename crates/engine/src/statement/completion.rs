@@ -11,6 +11,7 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{EmptyRelation, ExprSchemable, LogicalPlan, Projection};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use hypostyle_bind::bind_expression;
 use hypostyle_catalog::scope::Name;
@@ -19,6 +20,7 @@ use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
+use hypostyle_expr::function::Clock;
 use hypostyle_expr::list_sets;
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions;
@@ -36,8 +38,28 @@ struct Filling {
 
 enum How {
     Null,
-    Next(Name, Arc<Sequences>),
+    Next(Name, Arc<dyn Numbers>),
     Expression(Arc<dyn PhysicalExpr>),
+}
+
+/// What gives out the numbers of sequences: those of a session, or what stands for them in tests.
+pub(super) trait Numbers: Send + Sync {
+    /// Takes so many numbers of a sequence.
+    fn take(&self, sequence: &Name, count: u64) -> Result<Vec<i64>>;
+}
+
+impl Numbers for Sequences {
+    fn take(&self, sequence: &Name, count: u64) -> Result<Vec<i64>> {
+        self.next(sequence, count)
+    }
+}
+
+/// What the expressions of definitions need that become values: functions and settings, the time of the
+/// statement, and sequences. It knows no tables.
+pub(super) struct Compiler<'a> {
+    pub context: &'a SessionContext,
+    pub clock: &'a Clock,
+    pub numbers: Arc<dyn Numbers>,
 }
 
 impl Filling {
@@ -46,7 +68,7 @@ impl Filling {
         let rows = inputs.num_rows();
         match &self.how {
             How::Null => Ok(new_null_array(&DataType::Null, rows)),
-            How::Next(name, sequences) => Ok(Arc::new(Int64Array::from(sequences.next(name, rows as u64)?))),
+            How::Next(name, numbers) => Ok(Arc::new(Int64Array::from(numbers.take(name, rows as u64)?))),
             How::Expression(expression) => {
                 let values = expression.evaluate(inputs).and_then(|values| values.into_array(rows));
                 values.map_err(|error| from_datafusion(error).context(&self.place))
@@ -178,6 +200,31 @@ impl Completion {
 }
 
 impl Session {
+    pub(super) fn compiler(&self) -> Compiler<'_> {
+        Compiler { context: &self.context, clock: &self.clock, numbers: self.sequences.clone() }
+    }
+
+    /// Returns [`Self::completion`] of rows that have all columns, of which the generated ones have
+    /// no meaning; `None` when there are none.
+    pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
+        let table = target.data.entry();
+        if table.columns.iter().all(|column| column.generated.is_none()) {
+            return Ok(None);
+        }
+        let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
+        let snapshot = self.names().snapshot_of(&target.database)?;
+        self.compiler().completion(&target.database, snapshot.catalog(), table, &all).map(Some)
+    }
+}
+
+impl Compiler<'_> {
+    /// Returns the time zone of times that are written without one.
+    pub fn time_zone(&self) -> Arc<str> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        state.config_options().execution.time_zone.as_deref().unwrap_or("UTC").into()
+    }
+
     /// Returns how rows become whole whose values are, for each column of the table, at some place,
     /// or not there.
     pub(super) fn completion(
@@ -209,18 +256,6 @@ impl Session {
         Ok(Completion { names, places, inputs, rows: 0 })
     }
 
-    /// Returns [`Self::completion`] of rows that have all columns, of which the generated ones have
-    /// no meaning; `None` when there are none.
-    pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
-        let table = target.data.entry();
-        if table.columns.iter().all(|column| column.generated.is_none()) {
-            return Ok(None);
-        }
-        let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
-        let snapshot = self.names().snapshot_of(&target.database)?;
-        self.completion(&target.database, snapshot.catalog(), table, &all).map(Some)
-    }
-
     /// Returns the values of a column that is generated from inputs, or has a default.
     fn filling(
         &self,
@@ -240,7 +275,7 @@ impl Session {
             (None, Some(sql)) => match sequence_of_default(&sql) {
                 Some((schema, name)) => {
                     let name = Name { database: database.into(), schema, name };
-                    How::Next(name, self.sequences.clone())
+                    How::Next(name, self.numbers.clone())
                 }
                 None => expression(&sql, &Schema::empty())?,
             },

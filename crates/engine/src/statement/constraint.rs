@@ -281,7 +281,7 @@ impl Session {
             };
             let entry = constraint.resolve(self, &table, writer)?;
             if let ConstraintRule::Check { sql } = &entry.rule {
-                self.check_condition(&table, &entry.name, sql)?;
+                self.compiler().check_condition(&table, &entry.name, sql)?;
             }
             let key = match &entry.rule {
                 ConstraintRule::PrimaryKey { columns } => columns.clone(),

@@ -57,7 +57,7 @@ impl Session {
             }
         };
         chosen.iter().try_for_each(|column| refuse_given(&name, column))?;
-        let zone = self.time_zone();
+        let zone = self.compiler().time_zone();
         let target: Vec<Field> = chosen.iter().map(|column| field_read(column, &zone)).collect();
         let format = take_format(&path, &mut given)?;
         let options = ReadOptions::parse(&format!("COPY FROM '{path}'"), format, &given)?;
@@ -69,7 +69,7 @@ impl Session {
         let places: Vec<Option<usize>> = (entry.columns.iter())
             .map(|column| chosen.iter().position(|other| other.id == column.id))
             .collect();
-        let mut completion = self.completion(&database, snapshot.catalog(), entry, &places)?;
+        let mut completion = self.compiler().completion(&database, snapshot.catalog(), entry, &places)?;
         let rows = self.write(&database, |writer| {
             let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
                 return Err(unknown_table(writer.catalog(), &name));

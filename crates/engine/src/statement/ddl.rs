@@ -63,7 +63,7 @@ impl Session {
             declared.push(column);
             constraints.extend(of_column);
         }
-        self.check_columns(&declared)?;
+        self.compiler().check_columns(&declared)?;
         for constraint in &create.constraints {
             constraints.push(Declared::of_table(constraint)?);
         }

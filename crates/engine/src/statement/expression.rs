@@ -1,7 +1,7 @@
 //! The rules for expressions of a definition: defaults, generated columns and the conditions of
 //! CHECK.
 
-use crate::session::Session;
+use crate::statement::completion::Compiler;
 use crate::statement::completion::{Inputs, mentions, visit};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -21,7 +21,7 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-impl Session {
+impl Compiler<'_> {
     /// Refuses columns whose defaults or expressions cannot give them values.
     pub(super) fn check_columns(&self, columns: &[NewColumn]) -> Result<()> {
         for column in columns {

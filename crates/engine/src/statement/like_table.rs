@@ -52,7 +52,7 @@ impl Session {
             serials.extend(sequence.map(|clauses| (column.name.clone(), clauses)));
             declared.push(column);
         }
-        self.check_columns(&declared)?;
+        self.compiler().check_columns(&declared)?;
         let of_sequence = declared.iter().find(|column| column.default.as_deref().is_some_and(uses_some));
         if let Some(column) = of_sequence.filter(|_| source.database != database) {
             return Err(Error::unsupported(format!(

@@ -349,7 +349,7 @@ impl Session {
                 match values.rows.as_slice() {
                     [row] => {
                         let values = inserted_values(target, &insert.columns, row)?;
-                        self.check_values(row.as_slice())?;
+                        self.compiler().check_values(row.as_slice())?;
                         self.rows_for(target, found(values)?, parameters).map(Clause::Inserts)
                     }
                     _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),

@@ -646,7 +646,7 @@ impl Session {
                 true => places_by_name(&schema, &entry)?,
                 false => places_in_order(&schema, &entry)?,
             };
-            let mut completion = self.completion(&database, writer.catalog(), &entry, &given)?;
+            let mut completion = self.compiler().completion(&database, writer.catalog(), &entry, &given)?;
             let mut rows = 0;
             for batch in data {
                 let batch = batch.map_err(|error| from_datafusion(error.into()))?;

@@ -58,7 +58,7 @@ impl Session {
         let name = last_of(name)?;
         let Prepared { statement, types, .. } = self.prepared(&name)?;
         let mut values = self.constants(arguments)?;
-        let zone = self.time_zone();
+        let zone = self.compiler().time_zone();
         for ((value, logical_type), number) in values.iter_mut().zip(&types).zip(1..) {
             let to = logical_type.arrow_field("", true);
             let cast = value.to_array().and_then(|value| Ok(cast_within(&value, &to, &zone)?));

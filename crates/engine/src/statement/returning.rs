@@ -220,7 +220,7 @@ impl Session {
         change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
     ) -> Result<Outcome> {
         if let Some(returning) = &returning {
-            self.check_returned(&returning.items)?;
+            self.compiler().check_returned(&returning.items)?;
             refuse(
                 returning.has_versions() && target.is_of_cluster,
                 "old and new in RETURNING from a table of the cluster",

@@ -49,7 +49,7 @@ impl Session {
         if needs_others || !keeps_fragments(&self.scope, target, &assigned) {
             return Ok(None);
         }
-        self.check_values(update.assignments.as_slice())?;
+        self.compiler().check_values(update.assignments.as_slice())?;
         Ok(Some(assigned))
     }
 
@@ -96,7 +96,7 @@ impl Session {
         let order = sort_to_indices(&concat(&places).map_err(failed)?, None, None).map_err(failed)?;
         let rows = concat_batches(&first.schema(), &changed.rows).map_err(failed)?;
         let rows = take_record_batch(&rows, &order).map_err(failed)?;
-        let (zone, mut columns, mut values) = (self.time_zone(), Vec::new(), Vec::new());
+        let (zone, mut columns, mut values) = (self.compiler().time_zone(), Vec::new(), Vec::new());
         for (column, place) in assigned.given_places() {
             let data = target.data.columns().get(column);
             let data = data.ok_or_else(|| Error::internal("a column that is updated is missing"))?;

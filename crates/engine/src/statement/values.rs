@@ -266,7 +266,7 @@ impl Session {
         }
         let name = self.scope.resolve(&insert.table, None).ok();
         let Some(table) = name.and_then(|name| self.names().table_data(&name)) else { return error };
-        match insert.misfit(&table, parameters, &self.clock.now(), &self.time_zone()) {
+        match insert.misfit(&table, parameters, &self.clock.now(), &self.compiler().time_zone()) {
             Some(column) => {
                 let (name, logical_type) = (&column.name, &column.logical_type);
                 error.context(format!(
@@ -294,12 +294,14 @@ impl Session {
         }
         let Some(table) = table.filter(|table| table.entry().query.is_none()) else { return Ok(None) };
         let now = self.clock.now();
-        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.time_zone()) else {
+        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.compiler().time_zone())
+        else {
             return Ok(None);
         };
         let id = table.entry().id;
         let snapshot = self.names().snapshot_of(&name.database)?;
-        let completion = self.completion(&name.database, snapshot.catalog(), table.entry(), &places);
+        let completion =
+            self.compiler().completion(&name.database, snapshot.catalog(), table.entry(), &places);
         let rows = completion?.complete(&given)?;
         let count = rows.num_rows() as u64;
         if insert.returning.is_empty() {

@@ -142,7 +142,7 @@ impl Session {
     /// `Syntax` for a value that is not of each row, and for a column that has two.
     pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
         let assigned = Assigned::of(target, assignments)?;
-        self.check_values(assignments)?;
+        self.compiler().check_values(assignments)?;
         Ok(assigned)
     }
 
@@ -379,7 +379,7 @@ impl Session {
 
     /// Returns values in the engine's types of a table's columns.
     pub(super) fn in_types_of(&self, target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
-        let zone = self.time_zone();
+        let zone = self.compiler().time_zone();
         let mut fields = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for (column, array) in target.data.columns().iter().zip(values.columns()) {
