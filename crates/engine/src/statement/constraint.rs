@@ -257,10 +257,15 @@ impl Session {
         declared: &[Declared],
     ) -> Result<()> {
         self.declare(writer, id, declared)?;
-        let table = writer.catalog().table_by_id(id).filter(|_| self.cluster_table_of(writer, id).is_none());
+        let table = writer
+            .catalog()
+            .table_by_id(id)
+            .filter(|_| self.in_cluster().cluster_table_of(writer, id).is_none());
         let mut constraints = table.into_iter().flat_map(|table| &table.constraints);
         let leads_away = |constraint: &ConstraintEntry| match constraint.rule {
-            ConstraintRule::ForeignKey { table, .. } => self.cluster_table_of(writer, table).is_some(),
+            ConstraintRule::ForeignKey { table, .. } => {
+                self.in_cluster().cluster_table_of(writer, table).is_some()
+            }
             _ => false,
         };
         if constraints.any(leads_away) { Err(refused_reference()) } else { Ok(()) }
@@ -319,9 +324,9 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` if the statement has given it other columns, which no row has yet; those of
-    /// [`Session::check_found`].
+    /// `InCluster::check_found`.
     pub(super) fn looks_at_rows(&self, writer: &Transaction, id: TableId) -> Result<Option<TableId>> {
-        let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
+        let Some(of_cluster) = self.in_cluster().cluster_table_of(writer, id) else { return Ok(None) };
         let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
         let is_same = before.zip(now).is_some_and(|(before, now)| {
             let columns = |table: &TableEntry| -> Vec<(String, bool, LogicalType)> {
@@ -337,7 +342,7 @@ impl Session {
                  columns or its name: ALTER TABLE twice",
             ));
         }
-        self.check_found(of_cluster)?;
+        self.in_cluster().check_found(of_cluster)?;
         self.run.lock().cluster.note_free_keys(of_cluster);
         Ok(Some(of_cluster))
     }
@@ -357,8 +362,9 @@ impl Session {
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 let other = writer.catalog().table_by_id(*other).cloned().ok_or_else(refused_reference)?;
-                let of_other = self.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
-                self.check_found(of_other)?;
+                let of_other =
+                    self.in_cluster().cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
+                self.in_cluster().check_found(of_other)?;
                 let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
                 self.run.lock().cluster.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
@@ -446,7 +452,7 @@ impl Session {
                 let proceed = || session.check_interrupt();
                 // The node has no rows of tables of the cluster that show it.
                 let is_kept = first.is_none()
-                    && session.cluster_table_of(writer, id).is_none()
+                    && session.in_cluster().cluster_table_of(writer, id).is_none()
                     && none_refers(snapshot, id, &constraint.rule, &changed, &proceed)?;
                 match is_kept {
                     true => Ok(()),
@@ -526,7 +532,7 @@ impl Session {
         of_statement: bool,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-        if let Some(of_cluster) = self.cluster_table_of(writer, id) {
+        if let Some(of_cluster) = self.in_cluster().cluster_table_of(writer, id) {
             let rows = NewRows { first, of_statement, compared: None };
             if matches!(constraint.rule, ConstraintRule::ForeignKey { .. }) {
                 return self.check_reference_in_cluster(
@@ -563,7 +569,7 @@ impl Session {
     /// one of the cluster those that the transaction has appended.
     fn own_rows_from(&self, writer: &Transaction, table: &TableEntry, first: u64) -> Result<Given> {
         let database = self.scope.name_of(writer.database())?;
-        if self.cluster_table_of(writer, table.id).is_none() {
+        if self.in_cluster().cluster_table_of(writer, table.id).is_none() {
             return Ok(rows_from(&self.scope, &database, table, first));
         }
         let table = Name::new(&database, &table.schema, &table.name);
@@ -581,12 +587,12 @@ impl Session {
         rows: &NewRows,
     ) -> Result<()> {
         let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
-        self.check_found(of_cluster)?;
+        self.in_cluster().check_found(of_cluster)?;
         let deleted = self.run.lock().cluster.deleted_of(of_cluster);
         let seen = self.scope.catalog_of_cluster();
         let there = seen.as_ref().and_then(|seen| seen.table(of_cluster)).map(Table::rows);
         // After TRUNCATE, too, no row is left that has a key; a list of all would be as long as the table.
-        if self.is_sent_again(of_cluster) || there == Some(deleted.len()) {
+        if self.in_cluster().is_sent_again(of_cluster) || there == Some(deleted.len()) {
             self.run.lock().cluster.note_free_keys(of_cluster);
             return Ok(());
         }
@@ -664,7 +670,8 @@ impl Session {
             return Ok(());
         };
         let other = snapshot.table_by_id(*other).ok_or_else(refused_reference)?;
-        let of_other = self.cluster_table_of(writer, other.entry().id).ok_or_else(refused_reference)?;
+        let of_other =
+            self.in_cluster().cluster_table_of(writer, other.entry().id).ok_or_else(refused_reference)?;
         let found = match rows.first {
             Some(first) => {
                 self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), first)
@@ -695,9 +702,9 @@ impl Session {
         (other, of_other, referred): Side<'_>,
         first: u64,
     ) -> Result<Option<RecordBatch>> {
-        self.check_found(of_other)?;
+        self.in_cluster().check_found(of_other)?;
         let count = table.positions().saturating_sub(first);
-        if count == 0 || self.is_sent_again(of_cluster) {
+        if count == 0 || self.in_cluster().is_sent_again(of_cluster) {
             return Ok(None);
         }
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
@@ -736,8 +743,8 @@ impl Session {
         if places.is_empty() {
             return Ok(None);
         }
-        self.check_found(of_cluster)?;
-        if self.is_sent_again(of_other) {
+        self.in_cluster().check_found(of_cluster)?;
+        if self.in_cluster().is_sent_again(of_other) {
             return Ok(None);
         }
         let together = are_together(

@@ -499,7 +499,7 @@ impl Session {
         name: &str,
     ) -> Result<()> {
         match writer.catalog().table(schema, name).cloned() {
-            Some(table) if or_replace && self.cluster_table_of(writer, table.id).is_some() => {
+            Some(table) if or_replace && self.in_cluster().cluster_table_of(writer, table.id).is_some() => {
                 Err(Error::unsupported(format!(
                     "CREATE OR REPLACE of table \"{name}\" of the cluster is not supported: DROP TABLE before"
                 )))

@@ -137,7 +137,7 @@ impl Session {
         while let Some(next) = following.pop_front() {
             self.check_interrupt()?;
             // Those of tables of the cluster are there until the statement is published.
-            self.scope.note_deleted(&self.deleted_in_cluster());
+            self.scope.note_deleted(&self.in_cluster().deleted_in_cluster());
             let modification = self.follow(writer, &next)?;
             following.extend(self.stage(writer, next.reference.table, &modification)?);
         }
@@ -151,9 +151,9 @@ impl Session {
         id: TableId,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
-        let of_cluster = self.cluster_table_of(writer, id);
+        let of_cluster = self.in_cluster().cluster_table_of(writer, id);
         if let Some(table) = of_cluster {
-            self.check_found(table)?;
+            self.in_cluster().check_found(table)?;
         }
         let mut references = references(writer.catalog(), id);
         references.retain(|reference| {

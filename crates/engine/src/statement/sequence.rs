@@ -258,7 +258,7 @@ impl Session {
         let Some(owner) = sequence.owner else { return false };
         let column = writer.catalog().table_by_id(owner.table).and_then(|of| of.column_by_id(owner.column));
         column.is_some_and(|column| column.identity.is_some())
-            && self.cluster_table_of(writer, owner.table).is_some()
+            && self.in_cluster().cluster_table_of(writer, owner.table).is_some()
     }
 }
 

@@ -148,23 +148,23 @@ impl Session {
         };
         let explicit = self.transaction.lock().take();
         let Some(mut explicit) = explicit else {
-            self.forget_cluster_changes();
+            self.in_cluster().forget_cluster_changes();
             let result = self.write_alone(database, |transaction| change(transaction, None));
             // Also what a statement that failed would have deleted.
-            self.forget_cluster_changes();
+            self.in_cluster().forget_cluster_changes();
             return result;
         };
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
         let result = self.with_changes_of(&mut explicit, |explicit| {
             let transaction = explicit.of_written(database)?;
-            let (before, deleted) = (transaction.savepoint()?, self.deleted_in_cluster());
+            let (before, deleted) = (transaction.savepoint()?, self.in_cluster().deleted_in_cluster());
             let result = change(transaction, Some(&mut deferrals)).and_then(|value| {
-                self.check_cluster_changes(transaction)?;
+                self.in_cluster().check_cluster_changes(transaction)?;
                 Ok(value)
             });
             if result.is_err() {
                 transaction.roll_back_to(&before);
-                self.set_deleted_in_cluster(deleted);
+                self.in_cluster().set_deleted_in_cluster(deleted);
             }
             result
         });
@@ -210,7 +210,7 @@ impl Session {
             )
             .with_sqlstate("25001"));
         }
-        self.forget_cluster_changes();
+        self.in_cluster().forget_cluster_changes();
         let databases = self.scope.databases.read().clone();
         let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
@@ -268,7 +268,7 @@ impl Session {
             self.check_deferred(explicit, true)?;
             explicit.part(OWN_DATABASE).map_or(Ok(false), |transaction| self.publish(transaction))
         });
-        self.forget_cluster_changes();
+        self.in_cluster().forget_cluster_changes();
         match published {
             Ok(true) => explicit.transactions.retain(|(name, _)| name != OWN_DATABASE),
             Ok(false) => {}
@@ -283,7 +283,7 @@ impl Session {
 
     /// Ends a transaction without its changes, once nobody here sees them any more.
     fn abandon(&self, explicit: Explicit) -> Result<()> {
-        self.forget_cluster_changes();
+        self.in_cluster().forget_cluster_changes();
         self.forget_name();
         let refreshed = self.refresh();
         drop(explicit);

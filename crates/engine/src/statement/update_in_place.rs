@@ -70,9 +70,9 @@ impl Session {
         let values = self.values_by_place(target, assigned, &changed)?;
         drop(changed);
         self.write(&target.database, |writer| {
-            let table = self.cluster_table_of(writer, target.id);
+            let table = self.in_cluster().cluster_table_of(writer, target.id);
             let table = table.ok_or_else(|| Error::internal("a table of the cluster that is none"))?;
-            self.check_found(table)?;
+            self.in_cluster().check_found(table)?;
             self.run.lock().cluster.delete(table, places);
             if let Some(values) = values {
                 self.run.lock().cluster.values.insert(table, (values, memory));

@@ -262,7 +262,8 @@ impl Session {
             {
                 return Err(referred_to(constraint, other));
             }
-            let count = self.write(database, |writer| self.truncate_in_cluster(writer, id, restarts))?;
+            let count =
+                self.write(database, |writer| self.in_cluster().truncate_in_cluster(writer, id, restarts))?;
             return Ok(Outcome::Done { rows_affected: Some(count) });
         }
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
