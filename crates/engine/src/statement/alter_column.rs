@@ -2,6 +2,7 @@
 
 use crate::session::Session;
 use crate::statement::completion::mentions;
+use crate::statement::constraint::with_view_of;
 use crate::statement::ddl::{DeclaredColumn, identity};
 use crate::statement::declared_constraint::are_comparable;
 use crate::statement::expression::rename_in;
@@ -81,9 +82,9 @@ impl Session {
         let old = before.column(&name).ok_or_else(|| unknown_column(&before, &name))?;
         match operation {
             AlterColumnOperation::SetNotNull => {
-                self.looks_at_rows(writer, target.id)?;
-                self.with_view_of(writer, |session, _, _| {
-                    session.check_not_null(&target.database, &before, &name)
+                self.checks().looks_at_rows(writer, target.id)?;
+                with_view_of(&self.scope, writer, |_, _| {
+                    self.checks().check_not_null(&target.database, &before, &name)
                 })?;
                 self.alter_column(writer, target, &name, |column| {
                     column.nullable = false;
@@ -167,7 +168,7 @@ impl Session {
             })
         })?;
         // Values that differed may have become equal.
-        self.check_column(writer, table.id, old.id)
+        self.checks().check_column(writer, table.id, old.id)
     }
 
     /// Adds a column, whose values in the rows that are there are computed for each of them.
@@ -189,12 +190,11 @@ impl Session {
             sequence.owner = Some(SequenceOwner { table: id, column: table.next_column_id });
             writer.create_sequence(sequence)?;
         }
-        self.with_view_of(writer, |session, writer, snapshot| {
-            let database = session.scope.name_of(writer.database())?;
-            let filling =
-                session.compiler().filling_of_new(&database, snapshot.catalog(), &table, &column)?;
+        with_view_of(&self.scope, writer, |writer, snapshot| {
+            let database = self.scope.name_of(writer.database())?;
+            let filling = self.compiler().filling_of_new(&database, snapshot.catalog(), &table, &column)?;
             writer.add_column(id, column, filling.reads_rows(), |rows| {
-                session.check_interrupt()?;
+                self.check_interrupt()?;
                 filling.values(rows)
             })
         })?;

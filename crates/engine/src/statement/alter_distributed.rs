@@ -9,6 +9,7 @@ use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
 use crate::statement::dialect::{as_statement, cast};
 use crate::statement::given_rows::published_rows;
+use crate::statement::queries::Queries;
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
 use hypostyle_expr::time_zone::is_zoned;
@@ -131,7 +132,7 @@ impl Session {
         to: &LogicalType,
         has_using: bool,
     ) -> Result<()> {
-        let Some(of_cluster) = self.looks_at_rows(writer, table.id)? else { return Ok(()) };
+        let Some(of_cluster) = self.checks().looks_at_rows(writer, table.id)? else { return Ok(()) };
         let catalog = self.scope.catalog_of_cluster();
         let own = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
         let own = own.ok_or_else(|| Error::internal("an altered table that is gone"))?;

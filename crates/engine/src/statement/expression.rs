@@ -1,8 +1,7 @@
 //! The rules for expressions of a definition: defaults, generated columns and the conditions of
 //! CHECK.
 
-use crate::statement::completion::Compiler;
-use crate::statement::completion::{Inputs, mentions, visit};
+use crate::statement::completion::{Compiler, Inputs, mentions, visit};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};

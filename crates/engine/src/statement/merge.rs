@@ -79,7 +79,7 @@ impl Session {
             Ok(Key { columns, within })
         });
         let keys = keys.collect::<Result<Vec<Key>>>()?;
-        self.check_proposed(target.data.entry(), incoming)?;
+        self.checks().check_proposed(target.data.entry(), incoming)?;
         match &conflict.action {
             OnConflictAction::DoNothing => self.new_keys(target, incoming, &keys),
             OnConflictAction::DoUpdate(update) => {
@@ -122,7 +122,7 @@ impl Session {
             Ok(values)
         };
         let others = (incoming, count_rows(rows));
-        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, most, values)?;
+        let conditions = self.checks().conditions_of_keys(&target.alias, others, &of_key, most, values)?;
         Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 

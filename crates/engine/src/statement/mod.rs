@@ -47,6 +47,7 @@ mod partners;
 mod pivot;
 mod planned_parameters;
 mod prepared;
+mod queries;
 mod query;
 mod referential;
 mod refusal;

@@ -4,6 +4,7 @@
 use crate::session::Session;
 use crate::statement::constraint::told;
 use crate::statement::planned_parameters::literal;
+use crate::statement::queries::Queries;
 use crate::statement::target::Target;
 use crate::statement::violation::ends;
 use arrow::array::RecordBatch;

@@ -2,12 +2,12 @@
 //! changed keys.
 
 use crate::session::{Parameters, Session};
-use crate::statement::constraint::{referring, restricted};
-use crate::statement::dialect::as_statement;
+use crate::statement::constraint::{referring, restricted, with_view_of};
 use crate::statement::given_rows::{given_rows, positions_and};
+use crate::statement::queries::Queries;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use arrow::array::{RecordBatch, UInt64Array};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
+use datafusion::sql::sqlparser::ast::{Expr, SelectItem};
 use hypostyle_catalog::given::Given;
 use hypostyle_cluster::change::own_and_published;
 use hypostyle_error::column_name::POSITION;
@@ -161,12 +161,12 @@ impl Session {
         });
         let mut following = Vec::new();
         for reference in references {
-            following.extend(self.with_view_of(writer, |session, writer, snapshot| {
-                let database = session.scope.name_of(writer.database())?;
+            following.extend(with_view_of(&self.scope, writer, |writer, snapshot| {
+                let database = self.scope.name_of(writer.database())?;
                 let data = snapshot.table_by_id(id);
                 let data = data.ok_or_else(|| Error::internal("a table that is changed is missing"))?;
-                session.keys_that_change(
-                    &Target::new(&session.scope, &database, snapshot, data, "p"),
+                self.keys_that_change(
+                    &Target::new(&self.scope, &database, snapshot, data, "p"),
                     &reference,
                     modification,
                 )
@@ -264,12 +264,12 @@ impl Session {
 
     /// Returns what becomes of the rows that refer to keys which are no more.
     fn follow(&self, writer: &mut Transaction, following: &Following) -> Result<Modification> {
-        self.with_view_of(writer, |session, writer, snapshot| {
-            let database = session.scope.name_of(writer.database())?;
+        with_view_of(&self.scope, writer, |writer, snapshot| {
+            let database = self.scope.name_of(writer.database())?;
             let Following { reference, action, .. } = following;
             let data = snapshot.table_by_id(reference.table);
             let data = data.ok_or_else(|| Error::internal("a table that refers to another is missing"))?;
-            let target = Target::new(&session.scope, &database, snapshot, data, "c");
+            let target = Target::new(&self.scope, &database, snapshot, data, "c");
             let table = data.entry();
             let key = places(table, &reference.columns);
             let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
@@ -278,11 +278,11 @@ impl Session {
                 build::equal(column, build::column_of("k", &old(number)))
             });
             let same = build::all_of(same).unwrap_or_else(|| build::truth(true));
-            let keys = given_rows(&session.scope, "keys", following.keys.clone())?;
+            let keys = given_rows(&self.scope, "keys", following.keys.clone())?;
             let from = build::joined(target.source(), keys.factor(Some(build::name("k"))), same);
             if *action == ReferentialAction::Restrict {
                 let query = build::select_where(vec![build::every_column_of("c")], vec![from], None);
-                return session.first_row(build::limited(query, 1))?.map_or_else(
+                return self.first_row(build::limited(query, 1))?.map_or_else(
                     || Ok(Modification::default()),
                     |row| Err(restricted(table, &reference.constraint, &row, is_update)),
                 );
@@ -303,19 +303,13 @@ impl Session {
             }
             let query = build::select_where(items, vec![from], None);
             let ChangedRows { positions, places, rows, .. } =
-                session.changed_rows(query, &Parameters::None, !deletes)?;
+                self.changed_rows(query, &Parameters::None, !deletes)?;
             if deletes {
                 return Ok(Modification { deleted: positions, ..Modification::default() });
             }
-            let updated = places.into_iter().zip(session.as_rows_of(&target, rows)?).collect();
+            let updated = places.into_iter().zip(self.as_rows_of(&target, rows)?).collect();
             let assigned = target.assigned_with_generated(key.iter().copied());
             Ok(Modification { updated, assigned, ..Modification::default() })
         })
-    }
-
-    pub(super) fn rows_of_query(&self, query: Query) -> Result<Vec<RecordBatch>> {
-        let (_, mut batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
-        batches.retain(|batch| batch.num_rows() > 0);
-        Ok(batches)
     }
 }

@@ -2,6 +2,7 @@
 //! PostgreSQL. So do materialized views when they are refreshed.
 
 use crate::session::{Parameters, Session};
+use crate::statement::constraint::with_view_of;
 use crate::statement::dialect::{as_statement, parse_query};
 use crate::statement::target::Target;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -96,7 +97,7 @@ impl Session {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
-        self.with_view_of(writer, |session, _, _| {
+        with_view_of(&self.scope, writer, |_, _| {
             let following = |(owner, sql): (Owner, String)| {
                 let is_table = |name: &ObjectName| {
                     let parts = parts_of(name).unwrap_or_default();
@@ -112,7 +113,7 @@ impl Session {
                 if !rename(&mut renamed, &is_table) {
                     return None;
                 }
-                let columns = session.columns_of_view(&target.database, &owner, &query)?;
+                let columns = self.columns_of_view(&target.database, &owner, &query)?;
                 Some(Following { owner, renamed, columns })
             };
             Ok(queries.into_iter().filter_map(following).collect())
@@ -139,8 +140,8 @@ impl Session {
         views: Vec<Following>,
     ) -> Result<()> {
         for Following { owner, renamed, columns } in views {
-            let given = self.with_view_of(writer, |session, _, _| {
-                Ok(session.columns_of_view(&target.database, &owner, &renamed))
+            let given = with_view_of(&self.scope, writer, |_, _| {
+                Ok(self.columns_of_view(&target.database, &owner, &renamed))
             })?;
             if given.is_none_or(|given| given != columns) {
                 continue;

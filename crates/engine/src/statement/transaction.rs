@@ -143,7 +143,7 @@ impl Session {
         }
         let change = |transaction: &mut Transaction, deferrals: Option<&mut Deferrals>| {
             let value = change(transaction)?;
-            self.check_constraints(transaction, deferrals)?;
+            self.checks().check_constraints(transaction, deferrals)?;
             Ok(value)
         };
         let explicit = self.transaction.lock().take();
@@ -265,7 +265,7 @@ impl Session {
             .with_sqlstate("25P02"));
         }
         let published = self.with_changes_of(&mut explicit, |explicit| {
-            self.check_deferred(explicit, true)?;
+            self.checks().check_deferred(explicit, true)?;
             explicit.part(OWN_DATABASE).map_or(Ok(false), |transaction| self.publish(transaction))
         });
         self.in_cluster().forget_cluster_changes();
