@@ -334,10 +334,7 @@ impl Session {
     /// Returns how many rows a table of the session's database has: one of the cluster has those of all
     /// nodes.
     pub fn row_count(&self, table: &TableData) -> u64 {
-        let entry = table.entry();
-        let cluster = self.in_cluster().cluster();
-        let found = cluster.as_ref().and_then(|(_, catalog)| catalog.table_named(&entry.schema, &entry.name));
-        found.map_or_else(|| table.rows(), Table::rows)
+        self.in_cluster().row_count(table)
     }
 }
 
@@ -491,6 +488,14 @@ impl InCluster<'_> {
     pub(crate) fn cluster(&self) -> Option<(Arc<Node>, Arc<Catalog>)> {
         let node = self.node.filter(|_| !self.is_of_node)?;
         Some((node.clone(), node.catalog()?))
+    }
+
+    /// Returns how many rows a table of the database has: one of the cluster has those of all nodes.
+    pub fn row_count(&self, table: &TableData) -> u64 {
+        let entry = table.entry();
+        let cluster = self.cluster();
+        let found = cluster.as_ref().and_then(|(_, catalog)| catalog.table_named(&entry.schema, &entry.name));
+        found.map_or_else(|| table.rows(), Table::rows)
     }
 
     fn of_cluster(

@@ -2,7 +2,6 @@
 //! row by row, and the columns that are generated from the others.
 
 use crate::session::Session;
-use crate::statement::target::Target;
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -202,18 +201,6 @@ impl Completion {
 impl Session {
     pub(super) fn compiler(&self) -> Compiler<'_> {
         Compiler { context: &self.context, clock: &self.clock, numbers: self.sequences.clone() }
-    }
-
-    /// Returns [`Self::completion`] of rows that have all columns, of which the generated ones have
-    /// no meaning; `None` when there are none.
-    pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
-        let table = target.data.entry();
-        if table.columns.iter().all(|column| column.generated.is_none()) {
-            return Ok(None);
-        }
-        let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
-        let snapshot = self.names().snapshot_of(&target.database)?;
-        self.compiler().completion(&target.database, snapshot.catalog(), table, &all).map(Some)
     }
 }
 

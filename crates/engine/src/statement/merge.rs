@@ -10,6 +10,7 @@ use crate::statement::refusal::{refuse_output, unknown_constraint};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::Writer;
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -63,6 +64,73 @@ fn count_rows(rows: &[RecordBatch]) -> u64 {
 }
 
 impl Session {
+    /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
+    /// the deleted rows as they were.
+    pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
+        refuse_unreachable(&merge.clauses)?;
+        let items = match merge.output.take() {
+            Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
+            other => refuse_output(other.as_ref()).map(|()| None)?,
+        };
+        let target = self.names().target_of(&merge.table)?;
+        let returning = items.map(|items| Returning::of_target(&target, items));
+        let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
+        if let Some((source, _)) = &given {
+            merge.source = source.clone();
+        }
+        let others = [build::alone(merge.source.clone())];
+        let on = self.writer().narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
+        *merge.on = on.unwrap_or_else(|| build::truth(true));
+        let (changes, deleted) =
+            self.writer().sort_source(&merge, &target, parameters, returning.is_some())?;
+        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
+        self.write_returning(&target, returning, parameters, |writer| {
+            self.writer().modify(writer, target.id, &changes.modification)?;
+            if !has_versions {
+                let rows = changes.modification.rows().into_iter().chain(deleted);
+                return Ok((rows.collect(), changes.count));
+            }
+            let mut rows = self.writer().versions_of(&target, &changes.modification)?;
+            for deleted in &deleted {
+                rows.push(with_versions(&target, deleted, Did::Delete)?);
+            }
+            Ok((rows, changes.count))
+        })
+    }
+
+    /// Computes the rows of a source once, so that it has the same rows for every clause; `None` for
+    /// stored columns and for a single clause.
+    fn given_source(
+        &self,
+        source: &TableFactor,
+        clauses: usize,
+        parameters: &Parameters,
+    ) -> Result<Option<(TableFactor, Given)>> {
+        let alias = match source {
+            _ if clauses < 2 => None,
+            TableFactor::Table { name, args: None, sample: None, .. } if self.table_of(name).is_some() => {
+                None
+            }
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
+            TableFactor::Table { name, .. } => match name.0.as_slice() {
+                [name] => name.as_ident().cloned(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(alias) = alias else { return Ok(None) };
+        let query = selected::query(vec![build::every_column()], vec![build::alone(source.clone())], None)?;
+        let (schema, batches) = match self.query(as_statement(query), parameters)? {
+            Outcome::Stored(_) => return Ok(None),
+            rows => self.collect_rows(rows)?,
+        };
+        let given = given_table(&self.scope, "source", schema, batches)?;
+        Ok(Some((given.factor(Some(alias)), given)))
+    }
+}
+
+impl Writer<'_> {
     /// Sorts incoming rows by whether a row with their key exists.
     pub(super) fn on_conflict(
         &self,
@@ -79,7 +147,7 @@ impl Session {
             Ok(Key { columns, within })
         });
         let keys = keys.collect::<Result<Vec<Key>>>()?;
-        self.checks().check_proposed(target.data.entry(), incoming)?;
+        self.checks.check_proposed(target.data.entry(), incoming)?;
         match &conflict.action {
             OnConflictAction::DoNothing => self.new_keys(target, incoming, &keys),
             OnConflictAction::DoUpdate(update) => {
@@ -122,7 +190,7 @@ impl Session {
             Ok(values)
         };
         let others = (incoming, count_rows(rows));
-        let conditions = self.checks().conditions_of_keys(&target.alias, others, &of_key, most, values)?;
+        let conditions = self.checks.conditions_of_keys(&target.alias, others, &of_key, most, values)?;
         Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 
@@ -180,7 +248,7 @@ impl Session {
             ));
         };
         let twice = build::repeated_key(incoming.factor(None), key.named());
-        let (_, twice) = self.collect_rows(self.query(as_statement(twice), &Parameters::None)?)?;
+        let (_, twice) = self.queries.rows(twice, &Parameters::None)?;
         if count_rows(&twice) > 0 {
             return Err(changed_twice("two of the new rows have the same key"));
         }
@@ -194,70 +262,6 @@ impl Session {
         changes.modification.updated = self.updated_rows(target, &assigned, changed)?;
         changes.modification.assigned = assigned.columns(target);
         Ok(changes)
-    }
-
-    /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
-    /// the deleted rows as they were.
-    pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
-        refuse_unreachable(&merge.clauses)?;
-        let items = match merge.output.take() {
-            Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
-            other => refuse_output(other.as_ref()).map(|()| None)?,
-        };
-        let target = self.names().target_of(&merge.table)?;
-        let returning = items.map(|items| Returning::of_target(&target, items));
-        let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
-        if let Some((source, _)) = &given {
-            merge.source = source.clone();
-        }
-        let others = [build::alone(merge.source.clone())];
-        let on = self.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
-        *merge.on = on.unwrap_or_else(|| build::truth(true));
-        let (changes, deleted) = self.sort_source(&merge, &target, parameters, returning.is_some())?;
-        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
-        self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &changes.modification)?;
-            if !has_versions {
-                let rows = changes.modification.rows().into_iter().chain(deleted);
-                return Ok((rows.collect(), changes.count));
-            }
-            let mut rows = self.versions_of(&target, &changes.modification)?;
-            for deleted in &deleted {
-                rows.push(with_versions(&target, deleted, Did::Delete)?);
-            }
-            Ok((rows, changes.count))
-        })
-    }
-
-    /// Computes the rows of a source once, so that it has the same rows for every clause; `None` for
-    /// stored columns and for a single clause.
-    fn given_source(
-        &self,
-        source: &TableFactor,
-        clauses: usize,
-        parameters: &Parameters,
-    ) -> Result<Option<(TableFactor, Given)>> {
-        let alias = match source {
-            _ if clauses < 2 => None,
-            TableFactor::Table { name, args: None, sample: None, .. } if self.table_of(name).is_some() => {
-                None
-            }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
-            TableFactor::Table { name, .. } => match name.0.as_slice() {
-                [name] => name.as_ident().cloned(),
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some(alias) = alias else { return Ok(None) };
-        let query = selected::query(vec![build::every_column()], vec![build::alone(source.clone())], None)?;
-        let (schema, batches) = match self.query(as_statement(query), parameters)? {
-            Outcome::Stored(_) => return Ok(None),
-            rows => self.collect_rows(rows)?,
-        };
-        let given = given_table(&self.scope, "source", schema, batches)?;
-        Ok(Some((given.factor(Some(alias)), given)))
     }
 
     /// Returns what becomes of the target's rows, and, if they are kept, those that are deleted.
@@ -349,7 +353,7 @@ impl Session {
                 match values.rows.as_slice() {
                     [row] => {
                         let values = inserted_values(target, &insert.columns, row)?;
-                        self.compiler().check_values(row.as_slice())?;
+                        self.compiler.check_values(row.as_slice())?;
                         self.rows_for(target, found(values)?, parameters).map(Clause::Inserts)
                     }
                     _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),
@@ -383,7 +387,7 @@ impl Session {
 
     /// Returns the rows that a query gives, as rows of a table.
     fn rows_for(&self, target: &Target, query: Query, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(as_statement(query), parameters)?)?;
+        let (_, batches) = self.queries.rows(query, parameters)?;
         self.as_rows_of(target, batches)
     }
 }

@@ -73,6 +73,7 @@ mod view_columns;
 mod violation;
 mod with_writes;
 mod write;
+mod writer;
 
 pub use settings::{is_own_setting, parse_bytes, system_memory};
 

@@ -363,21 +363,21 @@ impl Session {
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         if let Some(conflict) = &conflict {
             let (_, batches) = self.collect_rows(outcome)?;
-            let rows = self.as_rows_of(target, batches)?;
+            let rows = self.writer().as_rows_of(target, batches)?;
             let changes = match rows.iter().all(|rows| rows.num_rows() == 0) {
                 true => Changes::default(),
-                false => self.on_conflict(target, conflict, rows, parameters)?,
+                false => self.writer().on_conflict(target, conflict, rows, parameters)?,
             };
             return self.write_returning(target, returning, parameters, |writer| {
-                self.modify(writer, target.id, &changes.modification)?;
+                self.writer().modify(writer, target.id, &changes.modification)?;
                 let rows = match has_versions {
-                    true => self.versions_of(target, &changes.modification)?,
+                    true => self.writer().versions_of(target, &changes.modification)?,
                     false => changes.modification.rows(),
                 };
                 Ok((rows, changes.count))
             });
         }
-        let mut generation = self.generation(target)?;
+        let mut generation = self.writer().generation(target)?;
         let (mut returned, keeps) = (Vec::new(), returning.is_some());
         self.write_returning(target, returning, parameters, |writer| {
             let count = self.write_rows(writer, &table_name, outcome, |batch| {
@@ -386,7 +386,7 @@ impl Session {
                     None => batch,
                 };
                 if keeps {
-                    let rows = self.in_types_of(target, &rows)?;
+                    let rows = self.writer().in_types_of(target, &rows)?;
                     returned.push(if has_versions {
                         with_versions(target, &rows, Did::Insert)?
                     } else {

@@ -1,11 +1,12 @@
 //! ON DELETE and ON UPDATE of foreign keys, which change the rows that refer to deleted rows or
 //! changed keys.
 
-use crate::session::{Parameters, Session};
+use crate::session::Parameters;
 use crate::statement::constraint::{referring, restricted, with_view_of};
 use crate::statement::given_rows::{given_rows, positions_and};
 use crate::statement::queries::Queries;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
+use crate::statement::writer::Writer;
 use arrow::array::{RecordBatch, UInt64Array};
 use datafusion::sql::sqlparser::ast::{Expr, SelectItem};
 use hypostyle_catalog::given::Given;
@@ -124,7 +125,7 @@ fn new(place: usize) -> String {
     format!("new_{place}")
 }
 
-impl Session {
+impl Writer<'_> {
     /// Changes rows of a table, and those that refer to them.
     pub(super) fn modify(
         &self,
@@ -135,9 +136,9 @@ impl Session {
         let mut following = VecDeque::from(self.stage(writer, id, modification)?);
         // The rows that are found depend on all earlier steps: each step is staged before the next.
         while let Some(next) = following.pop_front() {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             // Those of tables of the cluster are there until the statement is published.
-            self.scope.note_deleted(&self.in_cluster().deleted_in_cluster());
+            self.scope.note_deleted(&self.checks.cluster.deleted_in_cluster());
             let modification = self.follow(writer, &next)?;
             following.extend(self.stage(writer, next.reference.table, &modification)?);
         }
@@ -151,9 +152,9 @@ impl Session {
         id: TableId,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
-        let of_cluster = self.in_cluster().cluster_table_of(writer, id);
+        let of_cluster = self.checks.cluster.cluster_table_of(writer, id);
         if let Some(table) = of_cluster {
-            self.in_cluster().check_found(table)?;
+            self.checks.cluster.check_found(table)?;
         }
         let mut references = references(writer.catalog(), id);
         references.retain(|reference| {
@@ -161,12 +162,12 @@ impl Session {
         });
         let mut following = Vec::new();
         for reference in references {
-            following.extend(with_view_of(&self.scope, writer, |writer, snapshot| {
+            following.extend(with_view_of(self.scope, writer, |writer, snapshot| {
                 let database = self.scope.name_of(writer.database())?;
                 let data = snapshot.table_by_id(id);
                 let data = data.ok_or_else(|| Error::internal("a table that is changed is missing"))?;
                 self.keys_that_change(
-                    &Target::new(&self.scope, &database, snapshot, data, "p"),
+                    &Target::new(self.scope, &database, snapshot, data, "p"),
                     &reference,
                     modification,
                 )
@@ -176,7 +177,7 @@ impl Session {
         following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
         match of_cluster {
             Some(table) => self.stage_in_cluster(writer, (id, table), modification)?,
-            None => modification.stage(writer, id, || self.check_interrupt())?,
+            None => modification.stage(writer, id, || self.queries.proceed())?,
         }
         Ok(following)
     }
@@ -196,7 +197,7 @@ impl Session {
         if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
             writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
         }
-        self.run.lock().cluster.delete(table, deleted);
+        self.checks.cluster.run.lock().cluster.delete(table, deleted);
         if !own_deleted.is_empty() {
             writer.delete(id, &own_deleted)?;
         }
@@ -207,11 +208,11 @@ impl Session {
         let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
         let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
         modification.inserted.iter().try_for_each(|rows| {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             writer.append(id, rows)
         })?;
         modification.updated.iter().try_for_each(|(_, rows)| {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             // The others have the keys that they had.
             if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
         })
@@ -239,9 +240,9 @@ impl Session {
         let mut found = Vec::new();
         if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
-            let changed = given_rows(&self.scope, "changed", vec![positions_and(positions, Vec::new())?])?;
+            let changed = given_rows(self.scope, "changed", vec![positions_and(positions, Vec::new())?])?;
             let query = build::select_where(olds.clone(), from(&changed), None);
-            let keys = self.rows_of_query(query)?;
+            let keys = self.queries.rows_of_query(query)?;
             found.push(following(reference.on_delete, keys));
         }
         if reference.acts_on_updated(modification) {
@@ -250,13 +251,13 @@ impl Session {
                 let columns = columns.map(|(place, column)| (new(place), rows.column(*column).clone()));
                 positions_and(positions.clone(), columns.collect())
             });
-            let changed = given_rows(&self.scope, "changed", rows.collect::<Result<_>>()?)?;
+            let changed = given_rows(self.scope, "changed", rows.collect::<Result<_>>()?)?;
             let news: Vec<Expr> = (0..key.len()).map(|place| build::column_of("d", &new(place))).collect();
             let differ = key.iter().zip(news.clone());
             let differ = build::any_of(differ.map(|(place, new)| build::differ(value_of(place), new)));
             let items = olds.into_iter().chain(news.into_iter().map(build::item)).collect();
             let query = build::select_where(items, from(&changed), differ);
-            found.push(following(reference.on_update, self.rows_of_query(query)?));
+            found.push(following(reference.on_update, self.queries.rows_of_query(query)?));
         }
         found.retain(|following| !following.keys.is_empty());
         Ok(found)
@@ -264,12 +265,12 @@ impl Session {
 
     /// Returns what becomes of the rows that refer to keys which are no more.
     fn follow(&self, writer: &mut Transaction, following: &Following) -> Result<Modification> {
-        with_view_of(&self.scope, writer, |writer, snapshot| {
+        with_view_of(self.scope, writer, |writer, snapshot| {
             let database = self.scope.name_of(writer.database())?;
             let Following { reference, action, .. } = following;
             let data = snapshot.table_by_id(reference.table);
             let data = data.ok_or_else(|| Error::internal("a table that refers to another is missing"))?;
-            let target = Target::new(&self.scope, &database, snapshot, data, "c");
+            let target = Target::new(self.scope, &database, snapshot, data, "c");
             let table = data.entry();
             let key = places(table, &reference.columns);
             let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
@@ -278,11 +279,11 @@ impl Session {
                 build::equal(column, build::column_of("k", &old(number)))
             });
             let same = build::all_of(same).unwrap_or_else(|| build::truth(true));
-            let keys = given_rows(&self.scope, "keys", following.keys.clone())?;
+            let keys = given_rows(self.scope, "keys", following.keys.clone())?;
             let from = build::joined(target.source(), keys.factor(Some(build::name("k"))), same);
             if *action == ReferentialAction::Restrict {
                 let query = build::select_where(vec![build::every_column_of("c")], vec![from], None);
-                return self.first_row(build::limited(query, 1))?.map_or_else(
+                return self.queries.first_row(build::limited(query, 1))?.map_or_else(
                     || Ok(Modification::default()),
                     |row| Err(restricted(table, &reference.constraint, &row, is_update)),
                 );

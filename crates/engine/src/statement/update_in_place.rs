@@ -5,6 +5,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
 use crate::statement::target::{ChangedRows, Target};
 use crate::statement::write::{Assigned, bytes_of, in_type_of, updated_values};
+use crate::statement::writer::Writer;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, sort_to_indices, take_record_batch};
 use arrow::error::ArrowError;
@@ -63,11 +64,11 @@ impl Session {
     ) -> Result<Outcome> {
         let query = updated_values(target, assigned, update, None)?;
         let memory = self.hold("new values of rows of other nodes", 0)?;
-        let changed = self.changed_rows_within(query, parameters, true, Some(&memory))?;
+        let changed = self.writer().changed_rows_within(query, parameters, true, Some(&memory))?;
         let (count, places) = (changed.positions.len(), changed.positions.clone());
         // They are there twice while they are put in order, and so are their places.
         memory.take(changed.rows.iter().map(bytes_of).sum::<u64>() + count * PLACE_BYTES)?;
-        let values = self.values_by_place(target, assigned, &changed)?;
+        let values = self.writer().values_by_place(target, assigned, &changed)?;
         drop(changed);
         self.write(&target.database, |writer| {
             let table = self.in_cluster().cluster_table_of(writer, target.id);
@@ -81,7 +82,9 @@ impl Session {
         })?;
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
+}
 
+impl Writer<'_> {
     /// Returns the new values of rows, as they are stored, in the order of their places; `None` if there are
     /// no rows.
     fn values_by_place(
@@ -96,7 +99,7 @@ impl Session {
         let order = sort_to_indices(&concat(&places).map_err(failed)?, None, None).map_err(failed)?;
         let rows = concat_batches(&first.schema(), &changed.rows).map_err(failed)?;
         let rows = take_record_batch(&rows, &order).map_err(failed)?;
-        let (zone, mut columns, mut values) = (self.compiler().time_zone(), Vec::new(), Vec::new());
+        let (zone, mut columns, mut values) = (self.compiler.time_zone(), Vec::new(), Vec::new());
         for (column, place) in assigned.given_places() {
             let data = target.data.columns().get(column);
             let data = data.ok_or_else(|| Error::internal("a column that is updated is missing"))?;

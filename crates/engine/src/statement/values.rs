@@ -310,7 +310,7 @@ impl Session {
         }
         let target = Target::new(&self.scope, &name.database, &snapshot, &table, &name.name);
         let returning = Returning::of_target(&target, insert.returning.clone());
-        let returned = self.in_types_of(&target, &rows)?;
+        let returned = self.writer().in_types_of(&target, &rows)?;
         let returned = match returning.has_versions() {
             true => with_versions(&target, &returned, Did::Insert)?,
             false => returned,

@@ -2,8 +2,8 @@
 //! rows, which are then applied. DataFusion's own hooks lose filters.
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::completion::Completion;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::names::Names;
 use crate::statement::referential::Modification;
@@ -11,6 +11,7 @@ use crate::statement::refusal::{other_kind, refuse, refuse_output, wrong_kind};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::Writer;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
@@ -136,16 +137,6 @@ impl Assigned {
 }
 
 impl Session {
-    /// Returns what SET gives the columns of each row.
-    ///
-    /// # Errors
-    /// `Syntax` for a value that is not of each row, and for a column that has two.
-    pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
-        let assigned = Assigned::of(target, assignments)?;
-        self.compiler().check_values(assignments)?;
-        Ok(assigned)
-    }
-
     /// Returns the query that a statement runs before it writes, and the table whose rows it finds.
     ///
     /// # Errors
@@ -155,17 +146,18 @@ impl Session {
             Statement::Delete(delete) => {
                 let target = self.names().target_of_delete(delete)?.shown_only();
                 let others = delete.using.as_deref().unwrap_or_default();
-                let selection = self.narrowed(&target, others, delete.selection.clone())?;
+                let selection = self.writer().narrowed(&target, others, delete.selection.clone())?;
                 let delete = Delete { selection, ..delete.clone() };
                 Ok((deleted_rows(&target, &delete, None)?, Some(target)))
             }
             Statement::Update(update) => {
                 let target = self.names().only_target_of(&update.table)?.shown_only();
-                let selection = self.narrowed(&target, others_of(update), update.selection.clone())?;
+                let selection =
+                    self.writer().narrowed(&target, others_of(update), update.selection.clone())?;
                 let update = Update { selection, ..update.clone() };
                 let assigned = match self.assigned_in_place(&target, &update)? {
                     Some(assigned) => assigned,
-                    None => self.assigned(&target, &update.assignments)?,
+                    None => self.writer().assigned(&target, &update.assignments)?,
                 };
                 Ok((updated_values(&target, &assigned, &update, None)?, Some(target)))
             }
@@ -182,11 +174,11 @@ impl Session {
         refuse_output(delete.output.as_ref())?;
         let target = self.names().target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
-        delete.selection = self.narrowed(&target, others, delete.selection.take())?;
+        delete.selection = self.writer().narrowed(&target, others, delete.selection.take())?;
         let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
         let query = deleted_rows(&target, &delete, returning.as_ref())?;
         let ChangedRows { positions, mut rows, .. } =
-            self.changed_rows(query, parameters, returning.is_some())?;
+            self.writer().changed_rows(query, parameters, returning.is_some())?;
         if returning.as_ref().is_some_and(Returning::has_versions) {
             let each = rows.iter().map(|rows| with_versions(&target, rows, Did::Delete));
             rows = each.collect::<Result<_>>()?;
@@ -194,7 +186,7 @@ impl Session {
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
         self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &modification)?;
+            self.writer().modify(writer, target.id, &modification)?;
             Ok((rows, count))
         })
     }
@@ -204,31 +196,31 @@ impl Session {
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.names().only_target_of(&update.table)?;
-        update.selection = self.narrowed(&target, others_of(&update), update.selection.clone())?;
+        update.selection = self.writer().narrowed(&target, others_of(&update), update.selection.clone())?;
         if let Some(assigned) = self.assigned_in_place(&target, &update)? {
             return self.update_in_place(&target, &assigned, &update, parameters);
         }
-        let assigned = self.assigned(&target, &update.assignments)?;
+        let assigned = self.writer().assigned(&target, &update.assignments)?;
         let returned = update.returning.take();
         let returning = self.returning(&target, others_of(&update), returned, parameters)?;
         let query = updated_values(&target, &assigned, &update, returning.as_ref())?;
         // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
         let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
-        let changed = self.changed_rows_within(query, parameters, true, memory.as_ref())?;
+        let changed = self.writer().changed_rows_within(query, parameters, true, memory.as_ref())?;
         let count = changed.positions.len();
         let others: Vec<RecordBatch> =
             changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
-        let updated = self.updated_rows(&target, &assigned, changed)?;
+        let updated = self.writer().updated_rows(&target, &assigned, changed)?;
         let assigned = assigned.columns(&target);
         let modification = Modification { updated, assigned, ..Modification::default() };
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &modification)?;
+            self.writer().modify(writer, target.id, &modification)?;
             let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
                 let rows = beside(rows, others)?;
                 match has_versions {
                     true => {
-                        let old = self.stored_rows(&target, positions)?;
+                        let old = self.writer().stored_rows(&target, positions)?;
                         with_versions(&target, &rows, Did::Update { old: &old })
                     }
                     false => Ok(rows),
@@ -300,6 +292,18 @@ impl Session {
         })?;
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
+}
+
+impl Writer<'_> {
+    /// Returns what SET gives the columns of each row.
+    ///
+    /// # Errors
+    /// `Syntax` for a value that is not of each row, and for a column that has two.
+    pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
+        let assigned = Assigned::of(target, assignments)?;
+        self.compiler.check_values(assignments)?;
+        Ok(assigned)
+    }
 
     /// Returns the positions in the first column of a query, and, if wanted, the other columns,
     /// each position once.
@@ -323,9 +327,8 @@ impl Session {
         rows_wanted: bool,
         memory: Option<&Held>,
     ) -> Result<ChangedRows> {
-        let outcome = self.query(as_statement(query), parameters)?;
         let mut changed = ChangedRows::default();
-        self.each_batch(outcome, |batch| {
+        self.queries.each(query, parameters, &mut |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();
             changed.found += found.len() as u64;
             // A row that several rows of other tables match is changed once.
@@ -356,12 +359,24 @@ impl Session {
         assigned: &Assigned,
         changed: ChangedRows,
     ) -> Result<Vec<(UInt64Array, RecordBatch)>> {
-        let threads = self.engine.options().threads;
+        let threads = self.threads;
         let whole = |(positions, given): (&UInt64Array, &RecordBatch)| {
             assigned.complete(&target.data, positions, given, threads)
         };
         let rows = changed.places.iter().zip(&changed.rows).map(whole).collect::<Result<Vec<_>>>()?;
         Ok(changed.places.into_iter().zip(self.as_rows_of(target, rows)?).collect())
+    }
+
+    /// Returns `Compiler::completion` of rows that have all columns, of which the generated ones have
+    /// no meaning; `None` when there are none.
+    pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
+        let table = target.data.entry();
+        if table.columns.iter().all(|column| column.generated.is_none()) {
+            return Ok(None);
+        }
+        let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
+        let snapshot = self.names().snapshot_of(&target.database)?;
+        self.compiler.completion(&target.database, snapshot.catalog(), table, &all).map(Some)
     }
 
     /// Returns values as a table's rows, in the engine's types, with the generated columns
@@ -380,7 +395,7 @@ impl Session {
 
     /// Returns values in the engine's types of a table's columns.
     pub(super) fn in_types_of(&self, target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
-        let zone = self.compiler().time_zone();
+        let zone = self.compiler.time_zone();
         let mut fields = Vec::new();
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for (column, array) in target.data.columns().iter().zip(values.columns()) {
