@@ -36,7 +36,7 @@ pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, StoredResult};
 pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
-pub(crate) use run::ClusterChanges;
+pub(crate) use run::{ClusterChanges, Run};
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
@@ -59,7 +59,6 @@ use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
 use plan_cache::Plans;
-use run::Run;
 use statement_cache::{LastRead, Remembered};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -382,3 +382,90 @@ pub(super) fn mentions(sql: &str, column: &str) -> bool {
         _ => false,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::test_queries::{Alone, numbers};
+    use arrow::array::AsArray;
+    use arrow::datatypes::{Int32Type, Int64Type};
+    use hypostyle_catalog::scope::OWN_DATABASE;
+    use hypostyle_storage::{SCHEMA_MAIN, Transaction};
+
+    /// Returns a transaction that has made a table "t".
+    fn with_table(alone: &Alone, columns: Vec<NewColumn>) -> Transaction {
+        let mut transaction = alone.database.begin(1).unwrap();
+        transaction.create_table(SCHEMA_MAIN, "t", columns).unwrap();
+        transaction
+    }
+
+    fn with_default(name: &str, logical_type: LogicalType, sql: &str) -> NewColumn {
+        NewColumn { default: Some(sql.into()), ..NewColumn::new(name, logical_type, true) }
+    }
+
+    fn generated(name: &str, sql: &str) -> NewColumn {
+        NewColumn { generated: Some(sql.into()), ..NewColumn::new(name, LogicalType::Integer, true) }
+    }
+
+    #[test]
+    fn what_is_not_given_is_made() {
+        let alone = Alone::new();
+        let transaction = with_table(
+            &alone,
+            vec![
+                with_default("a", LogicalType::Integer, "40 + 2"),
+                with_default("id", LogicalType::BigInt, "nextval('s')"),
+                NewColumn::new("b", LogicalType::Integer, true),
+                NewColumn::new("c", LogicalType::Integer, true),
+            ],
+        );
+        let catalog = transaction.catalog();
+        let table = catalog.table(SCHEMA_MAIN, "t").unwrap();
+        let places = [None, None, Some(0), None];
+        let completion = alone.compiler().completion(OWN_DATABASE, catalog, table, &places);
+        let rows = completion.unwrap().complete(&numbers(&[("b", &[7, 8])], &[])).unwrap();
+        assert_eq!(
+            rows.schema().fields().iter().map(|field| field.name()).collect::<Vec<_>>(),
+            ["a", "id", "b", "c"]
+        );
+        assert_eq!(rows.column(0).as_primitive::<Int32Type>().values().to_vec(), [42, 42]);
+        assert_eq!(rows.column(1).as_primitive::<Int64Type>().values().to_vec(), [1, 2]);
+        assert_eq!(rows.column(2).as_primitive::<Int32Type>().values().to_vec(), [7, 8]);
+        assert_eq!((rows.column(3).len(), rows.column(3).data_type()), (2, &DataType::Null));
+    }
+
+    #[test]
+    fn generated_columns_read_their_row() {
+        let alone = Alone::new();
+        let columns = vec![generated("twice", "b * 2"), NewColumn::new("b", LogicalType::Integer, true)];
+        let transaction = with_table(&alone, columns);
+        let catalog = transaction.catalog();
+        let table = catalog.table(SCHEMA_MAIN, "t").unwrap();
+        let completion = alone.compiler().completion(OWN_DATABASE, catalog, table, &[None, Some(0)]);
+        let mut completion = completion.unwrap();
+        for (given, made) in [([7, 8], [14, 16]), ([-1, 0], [-2, 0])] {
+            let rows = completion.complete(&numbers(&[("b", &given)], &[])).unwrap();
+            assert_eq!(rows.column(0).as_primitive::<Int32Type>().values().to_vec(), made);
+            assert_eq!(rows.column(1).as_primitive::<Int32Type>().values().to_vec(), given);
+        }
+    }
+
+    #[test]
+    fn another_type_is_made_of_the_column_alone() {
+        let alone = Alone::new();
+        let columns = ["a", "b"].map(|name| NewColumn::new(name, LogicalType::Integer, true));
+        let transaction = with_table(&alone, columns.into());
+        let table = transaction.catalog().table(SCHEMA_MAIN, "t").unwrap();
+        let a = table.column("a").unwrap();
+        let compiler = alone.compiler();
+        let filling = compiler.filling_from(table, a, &LogicalType::BigInt, "a + 1").unwrap();
+        let values: ArrayRef = numbers(&[("a", &[1, 2])], &[]).column(0).clone();
+        let made = filling.values_from(&values).unwrap();
+        assert_eq!(made.as_primitive::<Int64Type>().values().to_vec(), [2, 3]);
+        let error = compiler.filling_from(table, a, &LogicalType::BigInt, "b + 1").err().unwrap();
+        assert_eq!(
+            error.message(),
+            "USING computes the values of \"a\" from itself, not from \"b\": add a column, and UPDATE it"
+        );
+    }
+}

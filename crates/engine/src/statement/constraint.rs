@@ -959,3 +959,129 @@ fn are_together(
             pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
         })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::test_queries::{Alone, numbers, table_of_numbers};
+    use hypostyle_storage::ReferentialAction;
+
+    fn check(name: &str, sql: &str) -> ConstraintEntry {
+        ConstraintEntry::new(name, ConstraintRule::Check { sql: sql.into() })
+    }
+
+    /// Gives a table a primary key, which is its first column, and behind that a condition.
+    fn with_key_and_condition(table: &mut TableEntry) {
+        let columns = vec![table.columns[0].id];
+        constrain(table, ConstraintEntry::new("t_pkey", ConstraintRule::PrimaryKey { columns }));
+        constrain(table, check("positive", "a > 0"));
+    }
+
+    #[test]
+    fn the_condition_is_told_before_the_key() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        transaction.append(id, &numbers(&[("a", &[0, 0]), ("b", &[5, 6])], &[])).unwrap();
+        alone.find([numbers(&[("a", &[0]), ("b", &[5])], &[0])]);
+        let error = alone.checks().check_constraints(&mut transaction, None).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "constraint \"positive\" of table \"t\" is violated by row 1 of the new rows, (a = 0, b = 5): the \
+             condition is false"
+        );
+        assert_eq!((error.sqlstate(), error.detail()), ("23514", None));
+        let asked = alone.asked();
+        assert!(asked.len() == 1 && asked[0].contains("a > 0"), "{asked:?}");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_told() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        transaction.append(id, &numbers(&[("a", &[1, 1]), ("b", &[5, 6])], &[])).unwrap();
+        alone.find_nothing();
+        alone.find([numbers(&[("a", &[1]), ("b", &[6])], &[1])]);
+        let error = alone.checks().check_constraints(&mut transaction, None).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "constraint \"t_pkey\" of table \"t\" is violated by row 2 of the new rows, (a = 1): a row with that key \
+             exists"
+        );
+        assert_eq!((error.sqlstate(), error.detail()), ("23505", Some("Key (a)=(1) already exists.")));
+        let asked = alone.asked();
+        assert!(asked[1].contains(r#""__new"."a" = "__old"."a""#), "{asked:?}");
+    }
+
+    #[test]
+    fn rows_are_checked_once() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        transaction.append(id, &numbers(&[("a", &[1, 2]), ("b", &[5, 6])], &[])).unwrap();
+        alone.checks().check_constraints(&mut transaction, None).unwrap();
+        let asked = alone.asked().len();
+        assert!(asked > 0);
+        alone.checks().check_constraints(&mut transaction, None).unwrap();
+        assert_eq!(alone.asked().len(), asked);
+    }
+
+    #[test]
+    fn a_key_that_goes_may_leave_rows_behind() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let mut key = Vec::new();
+        let referred = table_of_numbers(&mut transaction, "p", &["a"], |table| {
+            key = vec![table.columns[0].id];
+            constrain(
+                table,
+                ConstraintEntry::new("p_pkey", ConstraintRule::PrimaryKey { columns: key.clone() }),
+            );
+        });
+        let referring = table_of_numbers(&mut transaction, "c", &["p"], |table| {
+            let rule = ConstraintRule::ForeignKey {
+                columns: vec![table.columns[0].id],
+                table: referred,
+                referred: key.clone(),
+                on_delete: ReferentialAction::NoAction,
+                on_update: ReferentialAction::NoAction,
+            };
+            constrain(table, ConstraintEntry::new("c_p_fkey", rule));
+        });
+        transaction.append(referred, &numbers(&[("a", &[1, 2])], &[])).unwrap();
+        transaction.append(referring, &numbers(&[("p", &[1])], &[])).unwrap();
+        transaction.take_changed();
+        transaction.delete(referred, &RoaringTreemap::from_iter([0_u64])).unwrap();
+        alone.find([numbers(&[("p", &[1])], &[0])]);
+        let error = alone.checks().check_constraints(&mut transaction, None).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "constraint \"c_p_fkey\" of table \"c\" is violated by (p = 1): table \"p\" has no row with that key"
+        );
+        let detail = Some("Key (p)=(1) is not present in table \"p\".");
+        assert_eq!((error.sqlstate(), error.detail()), ("23503", detail));
+    }
+
+    #[test]
+    fn rows_that_may_find_theirs_are_whole_in_any_case() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        let table = transaction.catalog().table_by_id(id).unwrap();
+        let rows = numbers(&[("a", &[1]), ("b", &[5])], &[0]);
+        let proposed = given_rows(&alone.scope, "proposed", vec![rows.clone()]).unwrap();
+        alone.checks().check_proposed(table, &proposed).unwrap();
+        assert_eq!(alone.asked().len(), 2);
+        alone.find([rows.clone()]);
+        let error = alone.checks().check_proposed(table, &proposed).unwrap_err();
+        let message = "column \"a\" of table \"t\" is NOT NULL, but row 1 is NULL";
+        assert_eq!((error.sqlstate(), error.message()), ("23502", message));
+        alone.find_nothing();
+        alone.find([rows]);
+        let error = alone.checks().check_proposed(table, &proposed).unwrap_err();
+        let message = "constraint \"positive\" of table \"t\" is violated by row 1 of the new rows, (a = 1, b = 5): the \
+                       condition is false";
+        assert_eq!((error.sqlstate(), error.message()), ("23514", message));
+    }
+}

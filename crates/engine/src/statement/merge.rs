@@ -596,3 +596,95 @@ fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<Vec<S
     };
     target.names().enumerate().map(item).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::constraint::constrain;
+    use crate::statement::test_queries::{Alone, numbers, table_of_numbers};
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int32Type;
+    use hypostyle_catalog::scope::OWN_DATABASE;
+    use hypostyle_storage::{ConstraintEntry, ConstraintRule};
+
+    /// Returns a table (a, b), of which so many columns are keys, as INSERT … ON CONFLICT writes to it.
+    fn target(alone: &Alone, keys: usize) -> Target {
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], |table| {
+            for place in 0..keys {
+                let columns = vec![table.columns[place].id];
+                let rule = ConstraintRule::Unique { columns };
+                constrain(table, ConstraintEntry::new(format!("key{place}"), rule));
+            }
+        });
+        let snapshot = transaction.snapshot().unwrap();
+        Target::new(&alone.scope, OWN_DATABASE, &snapshot, snapshot.table_by_id(id).unwrap(), "t")
+    }
+
+    fn conflict(target: Option<ConflictTarget>, action: OnConflictAction) -> OnConflict {
+        OnConflict { conflict_target: target, action }
+    }
+
+    fn do_update() -> OnConflictAction {
+        OnConflictAction::DoUpdate(DoUpdate { assignments: Vec::new(), selection: None })
+    }
+
+    fn on_conflict(alone: &Alone, target: &Target, conflict: &OnConflict) -> Result<Changes> {
+        let rows = vec![numbers(&[("a", &[1]), ("b", &[1])], &[])];
+        alone.writer().on_conflict(target, conflict, rows, &Parameters::None)
+    }
+
+    #[test]
+    fn rows_whose_key_is_free_are_inserted() {
+        let alone = Alone::new();
+        let target = target(&alone, 1);
+        alone.find([numbers(&[("a", &[1, 2]), ("b", &[5, 6])], &[])]);
+        let changes = on_conflict(&alone, &target, &conflict(None, OnConflictAction::DoNothing)).unwrap();
+        assert_eq!(changes.count, 2);
+        assert!(changes.modification.deleted.is_empty() && changes.modification.updated.is_empty());
+        let asked = alone.asked();
+        assert!(asked.len() == 1 && asked[0].contains("NOT EXISTS"), "{asked:?}");
+    }
+
+    #[test]
+    fn a_row_that_is_not_taken_stands_in_the_way_of_none() {
+        let alone = Alone::new();
+        let target = target(&alone, 2);
+        // The second has the first one's a, the third the second one's b.
+        alone.find([numbers(&[("a", &[1, 1, 2, 3]), ("b", &[1, 2, 2, 2])], &[])]);
+        let changes = on_conflict(&alone, &target, &conflict(None, OnConflictAction::DoNothing)).unwrap();
+        assert_eq!(changes.count, 2);
+        let [rows] = changes.modification.inserted.as_slice() else { panic!("not one batch") };
+        assert_eq!(rows.column(0).as_primitive::<Int32Type>().values().to_vec(), [1, 2]);
+    }
+
+    #[test]
+    fn no_row_is_updated_twice() {
+        let alone = Alone::new();
+        let target = target(&alone, 1);
+        alone.find([numbers(&[("a", &[1])], &[])]);
+        let error = on_conflict(&alone, &target, &conflict(None, do_update())).err().unwrap();
+        assert_eq!(
+            (error.sqlstate(), error.message()),
+            ("21000", "a row would be changed twice: two of the new rows have the same key")
+        );
+    }
+
+    #[test]
+    fn a_conflict_is_about_a_key() {
+        let alone = Alone::new();
+        let (one, two) = (target(&alone, 1), target(&alone, 2));
+        let of_b = Some(ConflictTarget::Columns(vec![Ident::new("b")]));
+        let error = on_conflict(&alone, &one, &conflict(of_b, do_update())).err().unwrap();
+        assert_eq!(
+            (error.sqlstate(), error.message()),
+            (
+                "42P10",
+                "table \"t\" has no PRIMARY KEY or UNIQUE constraint that matches the ON CONFLICT target"
+            )
+        );
+        let error = on_conflict(&alone, &two, &conflict(None, do_update())).err().unwrap();
+        assert_eq!(error.message(), "ON CONFLICT DO UPDATE needs a conflict target: (columns)");
+        assert!(alone.asked().is_empty());
+    }
+}

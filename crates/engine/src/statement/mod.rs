@@ -65,6 +65,8 @@ mod start;
 mod stored_plan;
 mod summarize;
 mod target;
+#[cfg(test)]
+mod test_queries;
 mod transaction;
 mod update_in_place;
 mod values;

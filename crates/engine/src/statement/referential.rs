@@ -314,3 +314,80 @@ impl Writer<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::constraint::constrain;
+    use crate::statement::test_queries::{Alone, numbers, table_of_numbers};
+
+    /// Makes two tables of one row each, of which the second refers to the first.
+    fn tables(transaction: &mut Transaction, on_delete: ReferentialAction) -> (TableId, TableId) {
+        let mut key = Vec::new();
+        let parent = table_of_numbers(transaction, "p", &["a"], |table| {
+            key = vec![table.columns[0].id];
+            let rule = ConstraintRule::PrimaryKey { columns: key.clone() };
+            constrain(table, ConstraintEntry::new("p_pkey", rule));
+        });
+        let child = table_of_numbers(transaction, "c", &["p"], |table| {
+            let rule = ConstraintRule::ForeignKey {
+                columns: vec![table.columns[0].id],
+                table: parent,
+                referred: key,
+                on_delete,
+                on_update: ReferentialAction::NoAction,
+            };
+            constrain(table, ConstraintEntry::new("c_p_fkey", rule));
+        });
+        transaction.append(parent, &numbers(&[("a", &[1])], &[])).unwrap();
+        transaction.append(child, &numbers(&[("p", &[1])], &[])).unwrap();
+        (parent, child)
+    }
+
+    fn rows_of(transaction: &mut Transaction, id: TableId) -> u64 {
+        transaction.snapshot().unwrap().table_by_id(id).unwrap().rows()
+    }
+
+    fn first_row() -> Modification {
+        Modification { deleted: RoaringTreemap::from_iter([0_u64]), ..Modification::default() }
+    }
+
+    #[test]
+    fn rows_follow_those_that_they_refer_to() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let (parent, child) = tables(&mut transaction, ReferentialAction::Cascade);
+        let place = positions_and(UInt64Array::from(vec![0]), Vec::new()).unwrap();
+        alone.find([numbers(&[("old_0", &[1])], &[]), place]);
+        alone.writer().modify(&mut transaction, parent, &first_row()).unwrap();
+        assert_eq!((rows_of(&mut transaction, parent), rows_of(&mut transaction, child)), (0, 0));
+        assert_eq!(alone.asked().len(), 2);
+    }
+
+    #[test]
+    fn rows_keep_those_that_they_refer_to() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let (parent, _) = tables(&mut transaction, ReferentialAction::Restrict);
+        alone.find([numbers(&[("old_0", &[1])], &[]), numbers(&[("p", &[1])], &[])]);
+        let error = alone.writer().modify(&mut transaction, parent, &first_row()).unwrap_err();
+        assert_eq!(
+            (error.sqlstate(), error.message()),
+            (
+                "23001",
+                "constraint \"c_p_fkey\" of table \"c\" is violated by (p = 1): ON DELETE RESTRICT keeps the row that \
+                 it refers to"
+            )
+        );
+    }
+
+    #[test]
+    fn nobody_is_asked_where_nothing_follows() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let (parent, _) = tables(&mut transaction, ReferentialAction::NoAction);
+        alone.writer().modify(&mut transaction, parent, &first_row()).unwrap();
+        assert_eq!(rows_of(&mut transaction, parent), 0);
+        assert!(alone.asked().is_empty());
+    }
+}
