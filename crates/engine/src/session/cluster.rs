@@ -104,8 +104,10 @@ impl Host for EngineHost {
         additions: &Additions,
     ) -> Result<References> {
         let session = self.session()?.clone();
-        let made = session.make_distributed(transaction, name, definition, additions)?;
-        Ok(Box::new(move |transaction: &mut Transaction| session.complete_distributed(transaction, &made)))
+        let made = session.definer().make_distributed(transaction, name, definition, additions)?;
+        Ok(Box::new(move |transaction: &mut Transaction| {
+            session.definer().complete_distributed(transaction, &made)
+        }))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -246,7 +248,7 @@ impl Session {
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.dropped {
-            self.check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
+            self.definer().check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
             node.define(Change::DropTable(id))?;
         }
         let found = |id: TableId| {
@@ -254,7 +256,7 @@ impl Session {
             change::found(&seen, id, looked.map(|(_, looked)| *looked))
         };
         for id in done.altered {
-            let altered = self.altered(transaction, &seen, id, free_keys.contains(&id))?;
+            let altered = self.definer().altered(transaction, &seen, id, free_keys.contains(&id))?;
             node.define(Change::AlterTable(Altered { found: found(id), ..altered }))?;
         }
         // What is kept of rows until the nodes have them.

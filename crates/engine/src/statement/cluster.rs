@@ -6,9 +6,11 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::cluster_sequence::{check_sequences, make_counted, sequence_of};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
-use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, cast, parse};
+use crate::statement::declared_constraint::{Declared, DeclaredRule, check_keys};
+use crate::statement::definer::Definer;
+use crate::statement::dialect::{cast, parse};
 use crate::statement::names::Names;
+use crate::statement::refusal::refused_reference;
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -154,7 +156,7 @@ impl Session {
         if let Some(query) = &query
             && create.columns.is_empty()
         {
-            create.columns = self.columns_of_query(query, parameters)?;
+            create.columns = self.definer().columns_of_query(query, parameters)?;
         }
         refuse_table_options(&create)?;
         create.columns.iter_mut().for_each(count_serial);
@@ -163,8 +165,8 @@ impl Session {
         self.refresh()?;
         self.names().name_schemas_of_defaults(&database, &mut create);
         let (columns, declared) = columns_of_node(&create)?;
-        let refers = self.try_table((&database, &schema, &name), &columns, &declared, &catalog)?;
-        let partitioning = self.partitioning(distribution, &columns)?;
+        let refers = self.definer().try_table((&database, &schema, &name), &columns, &declared, &catalog)?;
+        let partitioning = self.definer().partitioning(distribution, &columns)?;
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         check_keys(&declared, &names, &partitioning)?;
         let replicas = match distribution {
@@ -191,7 +193,9 @@ impl Session {
         }
         filled
     }
+}
 
+impl Definer<'_> {
     /// Makes a table that nobody sees, so that each node can make it. Returns the tables that it refers to.
     fn try_table(
         &self,
@@ -203,10 +207,10 @@ impl Session {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
         }
-        self.compiler().check_columns(columns)?;
+        self.compiler.check_columns(columns)?;
         let Named { database, snapshot, .. } = self.scope.database(database)?;
         check_sequences(snapshot.catalog(), columns.iter().map(|column| column.default.as_ref()))?;
-        let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
+        let mut trial = database.begin_at(snapshot, self.threads)?;
         check_schema(trial.catalog(), schema)?;
         let id = create_table_of(&mut trial, schema, name, columns.to_vec(), &counted(columns))?;
         self.declare(&mut trial, id, declared)?;
@@ -258,7 +262,7 @@ impl Session {
     ) -> Result<()> {
         for constraint in declared {
             let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(not_a_definition)?;
-            let entry = constraint.resolve(self, &made, transaction)?;
+            let entry = constraint.resolve(self.names(), &made, transaction)?;
             transaction.alter_table(id, |table| {
                 constrain(table, entry);
                 Ok(())
@@ -269,8 +273,7 @@ impl Session {
 
     /// Returns the columns that a table has which is made of a query.
     fn columns_of_query(&self, query: &Query, parameters: &Parameters) -> Result<Vec<ColumnDef>> {
-        let outcome = self.query(as_statement(query.clone()), parameters)?;
-        let columns = Session::describe(&outcome)?.into_iter();
+        let columns = self.queries.columns(query.clone(), parameters)?.into_iter();
         let column = |(name, of_type, _): (String, LogicalType, bool)| ColumnDef {
             name: build::name(&name),
             data_type: type_of(&of_type),
@@ -308,8 +311,8 @@ impl Session {
         let column = columns.get(key.column.0 as usize);
         let column = column.ok_or_else(|| Error::internal("a partition key without a column"))?;
         let value = build::item(cast(literal.clone(), &column.logical_type)?);
-        let outcome = self.query(as_statement(build::select(vec![value], Vec::new())), &Parameters::None)?;
-        let (_, batches) = self.collect_rows(outcome)?;
+        let query = build::select(vec![value], Vec::new());
+        let (_, batches) = self.queries.rows(query, &Parameters::None)?;
         let array = batches.first().map(|batch| batch.column(0).clone());
         let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;
         let value = values_of(&array, key.kind)?.into_iter().next().flatten();
@@ -357,14 +360,6 @@ impl Names<'_> {
 pub(super) fn constrained() -> Error {
     Error::unsupported(
         "a constraint is added to a table of the cluster by a statement of its own, which looks at all rows",
-    )
-}
-
-/// Returns the error for foreign keys between a table of the cluster and another one.
-pub(super) fn refused_reference() -> Error {
-    Error::unsupported(
-        "a foreign key between a table of the cluster and one that is not of the cluster is not supported: the other \
-         nodes do not have its rows",
     )
 }
 
@@ -465,37 +460,6 @@ fn defined_by(definition: &str) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
 
 pub(super) fn name_in_full(schema: &str, name: &str) -> ObjectName {
     ObjectName([schema, name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into())
-}
-
-/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of
-/// those of the table.
-///
-/// # Errors
-/// `Unsupported` for a key without a column of the partition key.
-pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: &Partitioning) -> Result<()> {
-    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|name| (*name).to_string());
-    let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
-    let is_together = |key: &Vec<String>| match partitioning {
-        Partitioning::Replicated => true,
-        Partitioning::RoundRobin { .. } => false,
-        Partitioning::Hash { .. } | Partitioning::Range { .. } => {
-            partition.iter().all(|column| key.contains(column))
-        }
-    };
-    let keys = declared.iter().filter_map(|declared| match &declared.rule {
-        DeclaredRule::PrimaryKey(key) | DeclaredRule::Unique(key) => Some(key),
-        DeclaredRule::Check(_) | DeclaredRule::ForeignKey { .. } => None,
-    });
-    let Some(key) = keys.into_iter().find(|key| !is_together(key)) else { return Ok(()) };
-    let needed = match partitioning {
-        Partitioning::RoundRobin { .. } => "partition the table by hash or range of some of them".to_string(),
-        _ => format!("it has to contain the partition key ({})", partition.join(", ")),
-    };
-    Err(Error::unsupported(format!(
-        "a PRIMARY KEY or UNIQUE ({}) of this table of the cluster is not supported, as rows with equal values are in \
-         several fragments: {needed}, or make it REPLICATED",
-        key.join(", ")
-    )))
 }
 
 /// Checks how much the cluster's catalog is to say of a table: all of it is sent with each publication.

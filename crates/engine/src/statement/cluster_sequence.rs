@@ -7,6 +7,7 @@ use crate::session::{Outcome, Session};
 use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
+use crate::statement::definer::Definer;
 use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, used, users};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
@@ -66,7 +67,7 @@ impl Session {
         // It is made where nobody sees it, so that each node can make it.
         let mut trial = own.begin_at(snapshot, self.engine.options().threads)?;
         check_schema(trial.catalog(), &schema)?;
-        self.make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
+        self.definer().make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
         let new = NewTable::new(NODE_SCHEMA, &table, Partitioning::Replicated, 1).defined_by(definition);
         node.define(layout::place_table(&catalog, new.with_additions(additions))?)?;
         self.refresh()?;
@@ -99,32 +100,6 @@ impl Session {
         let next = clauses.of_restart(sequence)?;
         node.count_after(table, column, next.saturating_sub(1))?;
         Ok(true)
-    }
-
-    /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
-    /// the dropped ones are gone from these definitions.
-    ///
-    /// # Errors
-    /// `Constraint` (2BP01) if one does.
-    pub(crate) fn check_owned(
-        &self,
-        definitions: &Catalog,
-        seen: &ClusterCatalog,
-        is_dropped: impl Fn(Owner) -> bool,
-    ) -> Result<()> {
-        for table in seen.tables.iter().filter(|table| table.additions.owner.is_some_and(&is_dropped)) {
-            let Some((schema, name)) = sequence_of(&table.schema, &table.name) else { continue };
-            let Some(sequence) = definitions.sequence(&schema, &name) else { continue };
-            let is_other = |user: &(TableId, _)| Some(user.0) != sequence.owner.map(|owner| owner.table);
-            let Some((user, _)) = users(definitions, sequence).into_iter().find(is_other) else { continue };
-            let user = definitions.table_by_id(user).map_or("?", |user| user.name.as_str());
-            let message = format!(
-                "sequence \"{name}\" would be dropped with its column, and a column of table \"{user}\" takes values of \
-                 it: ALTER TABLE … DROP DEFAULT before"
-            );
-            return Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01"));
-        }
-        Ok(())
     }
 
     /// Drops a sequence of the cluster, if one is named; false if all are of this database alone.
@@ -169,6 +144,34 @@ impl Session {
         }
         node.define(Change::DropTable(of_catalog.id))?;
         Ok(true)
+    }
+}
+
+impl Definer<'_> {
+    /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
+    /// the dropped ones are gone from these definitions.
+    ///
+    /// # Errors
+    /// `Constraint` (2BP01) if one does.
+    pub(crate) fn check_owned(
+        &self,
+        definitions: &Catalog,
+        seen: &ClusterCatalog,
+        is_dropped: impl Fn(Owner) -> bool,
+    ) -> Result<()> {
+        for table in seen.tables.iter().filter(|table| table.additions.owner.is_some_and(&is_dropped)) {
+            let Some((schema, name)) = sequence_of(&table.schema, &table.name) else { continue };
+            let Some(sequence) = definitions.sequence(&schema, &name) else { continue };
+            let is_other = |user: &(TableId, _)| Some(user.0) != sequence.owner.map(|owner| owner.table);
+            let Some((user, _)) = users(definitions, sequence).into_iter().find(is_other) else { continue };
+            let user = definitions.table_by_id(user).map_or("?", |user| user.name.as_str());
+            let message = format!(
+                "sequence \"{name}\" would be dropped with its column, and a column of table \"{user}\" takes values of \
+                 it: ALTER TABLE … DROP DEFAULT before"
+            );
+            return Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01"));
+        }
+        Ok(())
     }
 }
 

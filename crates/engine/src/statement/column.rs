@@ -70,7 +70,10 @@ impl Session {
             }
             let sequence = writer.catalog().sequence_of(table.id, column.id).cloned();
             if let (Some(clauses), Some(sequence)) = (&clauses, &sequence) {
-                return self.change_sequence(&target.database, writer, sequence, clauses).map(|()| DONE);
+                return self
+                    .definer()
+                    .change_sequence(&target.database, writer, sequence, clauses)
+                    .map(|()| DONE);
             }
             let sequence = sequence.filter(|_| matches!(alter.change, ColumnChange::DropIdentity { .. }));
             if let Some(sequence) = &sequence {

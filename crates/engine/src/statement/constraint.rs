@@ -7,13 +7,12 @@
 use crate::session::Session;
 use crate::session::cluster::InCluster;
 use crate::session::transaction::Deferrals;
-use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
-use crate::statement::declared_constraint::Declared;
 use crate::statement::given_rows::{given_rows, positions_and, published_rows, rows_from};
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
 use crate::statement::planned_parameters::literal;
 use crate::statement::queries::Queries;
+use crate::statement::refusal::refused_reference;
 use crate::statement::violation::{
     GONE, KEY, NEW, OLD, called, columns_and_places, ends, first_that, first_with_partner, first_without_key,
     has_same_key, is_earlier, is_false, is_not_gone, lost_keys,
@@ -203,7 +202,7 @@ impl Breach {
 }
 
 /// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
-fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
+pub(super) fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     // A table that this transaction has created has no such rows.
     if writer.base().table_by_id(id).is_none() {
         return;
@@ -253,77 +252,6 @@ impl Session {
     pub(super) fn checks(&self) -> Checks<'_> {
         Checks { queries: self, scope: &self.scope, cluster: self.in_cluster() }
     }
-
-    /// Declares constraints, and checks the rows that are there.
-    pub(super) fn add_constraints(
-        &self,
-        writer: &mut Transaction,
-        id: TableId,
-        declared: &[Declared],
-    ) -> Result<()> {
-        self.declare(writer, id, declared)?;
-        let table = writer
-            .catalog()
-            .table_by_id(id)
-            .filter(|_| self.in_cluster().cluster_table_of(writer, id).is_none());
-        let mut constraints = table.into_iter().flat_map(|table| &table.constraints);
-        let leads_away = |constraint: &ConstraintEntry| match constraint.rule {
-            ConstraintRule::ForeignKey { table, .. } => {
-                self.in_cluster().cluster_table_of(writer, table).is_some()
-            }
-            _ => false,
-        };
-        if constraints.any(leads_away) { Err(refused_reference()) } else { Ok(()) }
-    }
-
-    /// Declares constraints of a table, which may become one of the cluster.
-    pub(super) fn declare(&self, writer: &mut Transaction, id: TableId, declared: &[Declared]) -> Result<()> {
-        let of_cluster = match declared {
-            [] => None,
-            _ => self.checks().looks_at_rows(writer, id)?,
-        };
-        if let Some(of_cluster) = of_cluster {
-            check_declared_in_cluster(&self.scope, writer, (id, of_cluster), declared)?;
-        }
-        for constraint in declared {
-            let Some(table) = writer.catalog().table_by_id(id).cloned() else {
-                return Err(Error::internal("a table that is being altered is missing"));
-            };
-            let entry = constraint.resolve(self, &table, writer)?;
-            if let ConstraintRule::Check { sql } = &entry.rule {
-                self.compiler().check_condition(&table, &entry.name, sql)?;
-            }
-            let key = match &entry.rule {
-                ConstraintRule::PrimaryKey { columns } => columns.clone(),
-                _ => Vec::new(),
-            };
-            let in_key = |column: &&ColumnEntry| key.contains(&column.id);
-            // The values may still be NULL.
-            with_view_of(&self.scope, writer, |writer, _| {
-                let database = self.scope.name_of(writer.database())?;
-                let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
-                nullable
-                    .try_for_each(|column| self.checks().check_not_null(&database, &table, &column.name))?;
-                match of_cluster {
-                    Some(of_cluster) => self.checks().check_published(writer, (&table, of_cluster), &entry),
-                    None => Ok(()),
-                }
-            })?;
-            writer.alter_table(id, |table| {
-                constrain(table, entry);
-                Ok(())
-            })?;
-        }
-        with_view_of(&self.scope, writer, |writer, snapshot| {
-            let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-            let added = table.entry().constraints.len() - declared.len();
-            for constraint in &table.entry().constraints[added..] {
-                guard(writer, id, constraint);
-                self.checks().check_new(writer, snapshot, id, constraint, None, true)?;
-            }
-            Ok(())
-        })
-    }
 }
 
 /// What finds the rows that break constraints, and which error they are: by queries, and by what is known of
@@ -368,7 +296,7 @@ impl Checks<'_> {
     ///
     /// # Errors
     /// `Constraint`, naming the constraint and a row.
-    fn check_published(
+    pub(super) fn check_published(
         &self,
         writer: &Transaction,
         (table, of_cluster): (&TableEntry, TableId),
@@ -922,21 +850,6 @@ pub(super) fn with_view_of<T>(
     let (snapshot, name) = (writer.snapshot()?, scope.name_of(writer.database())?);
     let _shown = scope.show(&name, snapshot.clone())?;
     run(writer, &snapshot)
-}
-
-/// Checks that a table of the cluster can have constraints.
-fn check_declared_in_cluster(
-    scope: &Scope,
-    writer: &Transaction,
-    (id, of_cluster): (TableId, TableId),
-    declared: &[Declared],
-) -> Result<()> {
-    let catalog = scope.catalog_of_cluster();
-    let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
-    let entry = writer.catalog().table_by_id(id);
-    let (table, entry) = table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
-    let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
-    check_keys(declared, &names, &table.partitioning)
 }
 
 /// Says whether rows that a foreign key connects are in fragments of equal numbers.

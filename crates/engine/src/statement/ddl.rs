@@ -3,10 +3,12 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
+use crate::statement::definer::Definer;
 use crate::statement::dialect::as_statement;
 use crate::statement::names::Names;
 use crate::statement::refusal::{drop_nothing, missing, other_kind, refuse, wrong_kind};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
+use crate::statement::view_columns::with_written_columns;
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
@@ -75,9 +77,9 @@ impl Session {
                 ));
             }
             return self.write(&database, |writer| {
-                self.drop_existing(writer, create.or_replace, &schema, &name)?;
+                self.definer().drop_existing(writer, create.or_replace, &schema, &name)?;
                 let id = create_table_of(writer, &schema, &name, declared, &serials)?;
-                self.add_constraints(writer, id, &constraints)?;
+                self.definer().add_constraints(writer, id, &constraints)?;
                 Ok(DONE)
             });
         };
@@ -111,7 +113,7 @@ impl Session {
             columns = declared;
         }
         self.write(&database, |writer| {
-            self.drop_existing(writer, create.or_replace, &schema, &name)?;
+            self.definer().drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
             let mut rows = 0;
             self.each_batch(outcome, |batch| {
@@ -119,7 +121,7 @@ impl Session {
                 rows += batch.num_rows() as u64;
                 Ok(())
             })?;
-            self.add_constraints(writer, id, &constraints)?;
+            self.definer().add_constraints(writer, id, &constraints)?;
             Ok(Outcome::Done { rows_affected: Some(rows) })
         })
     }
@@ -170,7 +172,7 @@ impl Session {
         let plan = |query: Query| self.query_from(&database, as_statement(build::rows_of(query)));
         let outcome = plan(create.query.as_ref().clone())?;
         let described = Session::describe(&outcome)?;
-        if let Some(written) = self.with_written_columns(&database, &create.query) {
+        if let Some(written) = with_written_columns(self, &database, &create.query) {
             *create.query = written;
         }
         let sql = if create.columns.is_empty() {
@@ -486,7 +488,7 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, going: &[TableId], c
     writer.drop_table(table.id)
 }
 
-impl Session {
+impl Definer<'_> {
     /// Drops a table that another one is to replace.
     ///
     /// # Errors
@@ -499,7 +501,7 @@ impl Session {
         name: &str,
     ) -> Result<()> {
         match writer.catalog().table(schema, name).cloned() {
-            Some(table) if or_replace && self.in_cluster().cluster_table_of(writer, table.id).is_some() => {
+            Some(table) if or_replace && self.checks.cluster.cluster_table_of(writer, table.id).is_some() => {
                 Err(Error::unsupported(format!(
                     "CREATE OR REPLACE of table \"{name}\" of the cluster is not supported: DROP TABLE before"
                 )))

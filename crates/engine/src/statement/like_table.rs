@@ -64,9 +64,9 @@ impl Session {
         let constraints = constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
         let comments = including.contains(&LikePart::Comments).then(|| table.clone());
         self.write(&database, |writer| {
-            self.drop_existing(writer, or_replace, &schema, &name)?;
+            self.definer().drop_existing(writer, or_replace, &schema, &name)?;
             let id = create_table_of(writer, &schema, &name, declared, &serials)?;
-            self.add_constraints(writer, id, &constraints)?;
+            self.definer().add_constraints(writer, id, &constraints)?;
             if let Some(source) = comments.filter(|source| has_comments(source)) {
                 writer.alter_table(id, |table| {
                     comment_alike(table, &source);

@@ -6,6 +6,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{refuse_twice, refuse_twice_named, refuse_view_options};
 use crate::statement::dialect::{as_statement, parse_query};
 use crate::statement::refusal::refuse_other_kind;
+use crate::statement::view_columns::with_written_columns;
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use hypostyle_catalog::scope::Name;
 use hypostyle_sql::build;
@@ -71,7 +72,7 @@ impl Session {
             refuse_twice_named(&create.query)?;
         }
         name_columns(&mut create.query);
-        if let Some(written) = self.with_written_columns(&database, &create.query) {
+        if let Some(written) = with_written_columns(self, &database, &create.query) {
             *create.query = written;
         }
         let query = StoredQuery {

@@ -16,6 +16,7 @@ mod copy;
 mod ddl;
 mod declared_constraint;
 mod deferred_keys;
+mod definer;
 mod describe;
 mod dialect;
 mod error_place;

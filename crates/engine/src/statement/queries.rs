@@ -5,7 +5,7 @@ use crate::statement::dialect::as_statement;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::Query;
-use hypostyle_types::Result;
+use hypostyle_types::{LogicalType, Result};
 
 /// Answers the queries of a statement: the session that runs it, or what stands for one in tests.
 pub(super) trait Queries {
@@ -19,6 +19,12 @@ pub(super) trait Queries {
         parameters: &Parameters,
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()>;
+
+    /// Returns the columns of a query: their names, their types, and whether they may be NULL.
+    fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>>;
+
+    /// Returns the same of a query whose names are those of a database's definitions.
+    fn columns_in(&self, database: &str, query: Query) -> Result<Vec<(String, LogicalType, bool)>>;
 
     /// Asked now and then.
     ///
@@ -51,6 +57,14 @@ impl Queries for Session {
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         self.each_batch(self.query(as_statement(query), parameters)?, each)
+    }
+
+    fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>> {
+        Self::describe(&self.query(as_statement(query), parameters)?)
+    }
+
+    fn columns_in(&self, database: &str, query: Query) -> Result<Vec<(String, LogicalType, bool)>> {
+        Self::describe(&self.query_from(database, as_statement(query))?)
     }
 
     fn proceed(&self) -> Result<()> {

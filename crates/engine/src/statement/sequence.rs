@@ -3,6 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
+use crate::statement::definer::Definer;
 use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
@@ -218,11 +219,13 @@ impl Session {
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
                 return if if_exists { Ok(DONE) } else { Err(unknown_sequence(writer.catalog(), &name)) };
             };
-            self.change_sequence(&database, writer, &old, &clauses)?;
+            self.definer().change_sequence(&database, writer, &old, &clauses)?;
             Ok(DONE)
         })
     }
+}
 
+impl Definer<'_> {
     /// Gives a sequence what the clauses say.
     pub(super) fn change_sequence(
         &self,
@@ -258,7 +261,7 @@ impl Session {
         let Some(owner) = sequence.owner else { return false };
         let column = writer.catalog().table_by_id(owner.table).and_then(|of| of.column_by_id(owner.column));
         column.is_some_and(|column| column.identity.is_some())
-            && self.in_cluster().cluster_table_of(writer, owner.table).is_some()
+            && self.checks.cluster.cluster_table_of(writer, owner.table).is_some()
     }
 }
 

@@ -108,6 +108,18 @@ impl Queries for Alone {
         self.rows(query, parameters)?.1.into_iter().try_for_each(each)
     }
 
+    fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>> {
+        let (schema, _) = self.rows(query, parameters)?;
+        let fields = schema.fields().iter();
+        fields
+            .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
+            .collect()
+    }
+
+    fn columns_in(&self, _: &str, query: Query) -> Result<Vec<(String, LogicalType, bool)>> {
+        self.columns(query, &Parameters::None)
+    }
+
     fn proceed(&self) -> Result<()> {
         Ok(())
     }
