@@ -19,6 +19,7 @@ use hypostyle_sql::statement::{CopyFrom, CopyOption, CopyTo, CopyValue};
 use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Returns an option as those of readers and writers are given.
 fn pair((name, value): CopyOption) -> Pair {
@@ -62,7 +63,7 @@ impl Session {
         let format = take_format(&path, &mut given)?;
         let options = ReadOptions::parse(&format!("COPY FROM '{path}'"), format, &given)?;
         let rejects_table = options.rejects_table.clone();
-        let context = self.session_context().clone();
+        let context = self.context.clone();
         let source = self.wait(async move {
             read_for_copy(&context, &path, format, &options, Arc::new(Schema::new(target))).await
         })?;
@@ -78,7 +79,8 @@ impl Session {
             self.for_each(source.rows, |batch| {
                 writer.append(id, &completion.complete(&batch)?)?;
                 rows += batch.num_rows() as u64;
-                self.count_rows(batch.num_rows() as u64);
+                // No scan has counted them.
+                self.counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
                 Ok(())
             })?;
             if let Some(rejects_table) = rejects_table {
@@ -98,7 +100,7 @@ impl Session {
         let options = WriteOptions::parse(&path, format, &given)?;
         name_columns(&mut query);
         let plan = self.plan(as_statement(*query), &Parameters::None)?;
-        let state = self.session_context().state();
+        let state = self.context.state();
         let rows = self.wait_apart(async move {
             let plan = unnest_if_needed(&state, plan).await;
             let state = over_nodes(state, &plan).map_err(from_datafusion)?;

@@ -147,7 +147,7 @@ impl Session {
         if super::settings::is_of_session(name) {
             return Ok(Before::Value(self.own_setting(name)));
         }
-        let config = self.session_context().copied_config();
+        let config = self.context.copied_config();
         match config.options().entries().into_iter().find(|entry| entry.key == name) {
             Some(entry) => Ok(Before::Value(entry.value)),
             None if self.own_setting(name).is_some() => Err(Error::unsupported(format!(

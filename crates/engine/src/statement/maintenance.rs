@@ -39,16 +39,6 @@ impl Session {
         Ok(outcome)
     }
 
-    /// Runs CREATE EXTENSION and DROP EXTENSION for built-in extensions.
-    pub(super) fn extension(&self, name: &str) -> Result<Outcome> {
-        if EXTENSIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-            return Ok(DONE);
-        }
-        let suggestion = did_you_mean(name, EXTENSIONS);
-        let message = format!("extension \"{name}\" is not available{suggestion}");
-        Err(Error::new(ErrorKind::Unsupported, message))
-    }
-
     /// Renames a view; false when the name is not a view's.
     pub(super) fn rename_view(&self, view: &ObjectName, name: &ObjectName) -> Result<bool> {
         let Name { database, schema, name: old } = self.names().resolve(view)?;
@@ -68,6 +58,16 @@ impl Session {
         })?;
         Ok(true)
     }
+}
+
+/// Runs CREATE EXTENSION and DROP EXTENSION for built-in extensions.
+pub(super) fn built_in_extension(name: &str) -> Result<Outcome> {
+    if EXTENSIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return Ok(DONE);
+    }
+    let suggestion = did_you_mean(name, EXTENSIONS);
+    let message = format!("extension \"{name}\" is not available{suggestion}");
+    Err(Error::new(ErrorKind::Unsupported, message))
 }
 
 impl Names<'_> {

@@ -91,7 +91,7 @@ use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement, VacuumStatement,
 };
-use dialect::{as_statement, extension};
+use dialect::{as_statement, extension, name_columns_for};
 use error_place::{located, located_within};
 use hypostyle_catalog::scope::{Name, TEMPORARY};
 use hypostyle_error::from_datafusion;
@@ -103,17 +103,20 @@ use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::kind::{Kind, has_in_name};
 use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
-use hypostyle_sql::{Statement as SqlStatement, build, wire_names};
+use hypostyle_sql::{Statement as SqlStatement, build};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use macros::refuse_stored;
+use maintenance::built_in_extension;
 use materialized::refuse_materialized;
+use pivot::write_pivots_out;
 use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use summarize::summarize;
 use transaction::ATTEMPTS;
 
 impl Session {
@@ -247,16 +250,8 @@ impl Session {
             Some([name.database, name.schema, name.name])
         };
         let is_of_now = sql.contains('.') && statement.qualify(&full_name);
-        let is_filled = has_in_name(sql, "pivot") && self.write_pivots_out(&mut statement)?;
+        let is_filled = has_in_name(sql, "pivot") && write_pivots_out(self, &mut statement)?;
         Ok((statement, is_of_now || is_expanded || is_filled))
-    }
-
-    /// Names the columns of a query that gives what a statement of the caller's asks for.
-    pub(super) fn name_columns(&self, query: &mut Query) {
-        if self.settings.is_wire() {
-            wire_names::name_query(query);
-        }
-        name_told_columns(query);
     }
 
     pub(super) fn forget_state(&self, may_change: bool) {
@@ -322,7 +317,7 @@ impl Session {
                 _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
             },
             SqlStatement::ExportDatabase { directory } => self.export_database(Path::new(&directory)),
-            SqlStatement::Extension { name } => self.extension(&name),
+            SqlStatement::Extension { name } => built_in_extension(&name),
             SqlStatement::ImportDatabase { directory } => self.import_database(Path::new(&directory)),
             SqlStatement::Kill(kill) => self.kill_session(kill),
             SqlStatement::Pragma(pragma) => self.pragma(pragma),
@@ -337,7 +332,7 @@ impl Session {
             SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
             SqlStatement::ShowSessions => self.show_sessions(),
-            SqlStatement::Summarize(query) => self.summarize(*query),
+            SqlStatement::Summarize(query) => summarize(self, *query),
             SqlStatement::Vacuum { tables } => self.vacuum_tables(&tables),
         }
     }
@@ -457,7 +452,7 @@ impl Session {
                 if let Some(outcome) = self.whole_table(&query)? {
                     return Ok(outcome);
                 }
-                self.name_columns(&mut query);
+                name_columns_for(&mut query, self.settings.is_wire());
                 self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)

@@ -2,6 +2,7 @@
 //! reads one (docs/sql.md, "Partitions of a query").
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::name_columns_for;
 use crate::statement::query::refuse_inner_writes;
 use crate::statement::result::Purpose;
 use crate::statement::start::unnest_if_needed;
@@ -151,7 +152,7 @@ impl Session {
         let (SqlStatement::Tree(tree), _) = self.read(sql, None)? else { return Err(others()) };
         let DfStatement::Statement(inner) = *tree else { return Err(others()) };
         let Statement::Query(mut query) = *inner else { return Err(others()) };
-        self.name_columns(&mut query);
+        name_columns_for(&mut query, self.settings.is_wire());
         let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
         let plan = self.plan(statement, &Parameters::None)?;
         refuse_inner_writes(&plan)?;

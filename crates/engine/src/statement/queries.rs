@@ -4,7 +4,11 @@ use crate::session::{Parameters, Session};
 use crate::statement::dialect::as_statement;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::sql::sqlparser::ast::Query;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Query, Statement};
+use hypostyle_bind::bind_statement;
+use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_types::{LogicalType, Result};
 
 /// Answers the queries of a statement: the session that runs it, or what stands for one in tests.
@@ -19,6 +23,11 @@ pub(super) trait Queries {
         parameters: &Parameters,
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()>;
+
+    fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan>;
+
+    /// Returns the plan of a statement whose parameters have no values.
+    fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan>;
 
     /// Returns the columns of a query: their names, their types, and whether they may be NULL.
     fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>>;
@@ -57,6 +66,21 @@ impl Queries for Session {
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         self.each_batch(self.query(as_statement(query), parameters)?, each)
+    }
+
+    fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan> {
+        self.plan(as_statement(query), parameters)
+    }
+
+    fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan> {
+        let state = self.context.state();
+        let statement = DfStatement::Statement(Box::new(statement));
+        let snapshot = self.scope.current_database()?.snapshot;
+        let may_be_small = self.may_be_small(&statement);
+        let planned = async move {
+            bind_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
+        };
+        if may_be_small { self.wait_here(planned) } else { self.wait_apart(planned) }
     }
 
     fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>> {

@@ -24,7 +24,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ParamValues, TableReference};
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::{SessionContext, SessionState};
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
     DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
@@ -56,7 +56,6 @@ use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// A query for so many expressions of one table, or of none, is planned in less time than it takes
@@ -336,7 +335,7 @@ impl Session {
             let found = self.names().target(name, alias)?;
             refuse_materialized(found.data.entry())?;
             if is_by_name {
-                self.name_by_query(insert)?;
+                self.describer().name_by_query(insert)?;
             }
             name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
@@ -485,25 +484,16 @@ impl Session {
             }),
         }
     }
+}
 
-    /// Returns the settings of a session, one or all.
-    pub(crate) fn name_value(&self, rows: Vec<(String, String)>) -> Result<Outcome> {
-        let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
-        let columns: [(&str, ArrayRef); 2] =
-            [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
-        RecordBatch::try_from_iter(columns)
-            .map(Outcome::batch)
-            .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
-    }
-
-    pub(crate) fn session_context(&self) -> &SessionContext {
-        &self.context
-    }
-
-    /// Counts rows that no scan has counted.
-    pub(crate) fn count_rows(&self, rows: u64) {
-        self.counters.done.fetch_add(rows, Ordering::Relaxed);
-    }
+/// Returns the settings of a session, one or all.
+pub(super) fn name_value(rows: Vec<(String, String)>) -> Result<Outcome> {
+    let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+    let columns: [(&str, ArrayRef); 2] =
+        [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
+    RecordBatch::try_from_iter(columns)
+        .map(Outcome::batch)
+        .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
 }
 
 /// Says whether a name is that of a stored table with the positions of its rows.

@@ -2,13 +2,14 @@
 //! were joined with them, and over both versions of these rows (`versions`).
 
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, extension};
+use crate::statement::dialect::{as_statement, extension, name_columns_for};
 use crate::statement::given_rows::given_table;
 use crate::statement::names::Names;
 use crate::statement::refusal::refuse;
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
 use crate::statement::versions::{Meaning, Versions, fields_of, relation_names};
+use crate::statement::writer::Writer;
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -179,36 +180,6 @@ impl Joined {
 }
 
 impl Session {
-    /// Returns the RETURNING of a statement that may read other tables beside its target.
-    pub(super) fn returning(
-        &self,
-        target: &Target,
-        others: &[TableWithJoins],
-        items: Option<Vec<SelectItem>>,
-        parameters: &Parameters,
-    ) -> Result<Option<Returning>> {
-        let Some(items) = items else { return Ok(None) };
-        if others.is_empty() {
-            return Ok(Some(Returning::of_target(target, items)));
-        }
-        let from = std::iter::once(build::alone(target.without_positions())).chain(others.iter().cloned());
-        let mut from: Vec<TableWithJoins> = from.collect();
-        let versions = versions_in(target, others, &items);
-        let given = match versions {
-            Some(_) => Some(self.names().given_versions(target)?),
-            None => None,
-        };
-        from.extend(given.iter().map(|(given, _)| build::alone(given.factor(Some(build::name(VERSIONS))))));
-        let all = selected::query(vec![build::every_column()], from.clone(), None)?;
-        let plan = self.plan(as_statement(all), parameters)?;
-        let LogicalPlan::Projection(all) = plan else {
-            return Err(Error::internal("a query that is not planned as a projection"));
-        };
-        let columns = target.data.entry().columns.len();
-        let joined = Some(Joined { from, plan: all.input, columns, versions: given });
-        Ok(Some(Returning { items, joined, versions }))
-    }
-
     /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
     /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
     /// the others' columns behind, then those of the versions if they are named, and their number.
@@ -262,7 +233,7 @@ impl Session {
         let from = build::alone(given.factor(Some(build::name(&target.alias))));
         let mut query = build::select_where(returning.items.clone(), vec![from], None);
         if let Some(versions) = &returning.versions {
-            self.name_columns(&mut query);
+            name_columns_for(&mut query, self.settings.is_wire());
             let meaning = Meaning::Columns { target, relation: &target.alias, is_own: true };
             versions.write(&mut query, &meaning)?;
         }
@@ -282,12 +253,12 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Outcome> {
         let mut query = selected::query(returning.items.clone(), joined.from.clone(), None)?;
-        self.name_columns(&mut query);
+        name_columns_for(&mut query, self.settings.is_wire());
         if let Some(versions) = &returning.versions {
             let meaning = Meaning::Columns { target, relation: VERSIONS, is_own: false };
             versions.write(&mut query, &meaning)?;
             // All columns of a version have been put in.
-            self.name_columns(&mut query);
+            name_columns_for(&mut query, self.settings.is_wire());
         }
         let plan = self.plan(as_statement(query), parameters)?;
         let rows = joined.rows(rows)?;
@@ -300,6 +271,38 @@ impl Session {
             return Err(Error::internal("RETURNING is not planned over the tables that it names"));
         }
         self.start_query(plan.data, Purpose::Result)
+    }
+}
+
+impl Writer<'_> {
+    /// Returns the RETURNING of a statement that may read other tables beside its target.
+    pub(super) fn returning(
+        &self,
+        target: &Target,
+        others: &[TableWithJoins],
+        items: Option<Vec<SelectItem>>,
+        parameters: &Parameters,
+    ) -> Result<Option<Returning>> {
+        let Some(items) = items else { return Ok(None) };
+        if others.is_empty() {
+            return Ok(Some(Returning::of_target(target, items)));
+        }
+        let from = std::iter::once(build::alone(target.without_positions())).chain(others.iter().cloned());
+        let mut from: Vec<TableWithJoins> = from.collect();
+        let versions = versions_in(target, others, &items);
+        let given = match versions {
+            Some(_) => Some(self.names().given_versions(target)?),
+            None => None,
+        };
+        from.extend(given.iter().map(|(given, _)| build::alone(given.factor(Some(build::name(VERSIONS))))));
+        let all = selected::query(vec![build::every_column()], from.clone(), None)?;
+        let plan = self.queries.plan(all, parameters)?;
+        let LogicalPlan::Projection(all) = plan else {
+            return Err(Error::internal("a query that is not planned as a projection"));
+        };
+        let columns = target.data.entry().columns.len();
+        let joined = Some(Joined { from, plan: all.input, columns, versions: given });
+        Ok(Some(Returning { items, joined, versions }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads};
 use crate::statement::dialect::parse;
+use crate::statement::query::name_value;
 use crate::statement::refusal::missing;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
@@ -393,7 +394,7 @@ impl Session {
     /// Makes a choice of ours for the statements to come.
     fn choose<C: Choice>(&self, value: &str) -> Result<Outcome> {
         let setting: Setting<C> = Setting(value.parse()?);
-        let state = self.session_context().state_ref();
+        let state = self.context.state_ref();
         state.write().config_mut().options_mut().extensions.insert(setting);
         *self.spare_state.lock() = None;
         Ok(Outcome::Done { rows_affected: None })
@@ -441,7 +442,7 @@ impl Session {
     /// Returns the value of a setting of ours, as text.
     pub(crate) fn own_setting(&self, name: &str) -> Option<String> {
         let options = self.engine.options();
-        let config = self.session_context().copied_config();
+        let config = self.context.copied_config();
         match name {
             "threads" => Some(options.threads.to_string()),
             "memory_limit" => Some(shown_bytes(options.memory_limit)),
@@ -488,17 +489,17 @@ impl Session {
                 let own = OWN.iter().filter_map(|(name, _)| Some((name.to_string(), value(name)?)));
                 let added = self.added_settings.read();
                 let added = added.iter().map(|(name, setting)| (name.to_string(), setting.value.clone()));
-                self.name_value(own.chain(added).collect())
+                name_value(own.chain(added).collect())
             }
             name if self.setting(name).is_some() => {
-                self.name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
+                name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
             }
             "search_path" | "schema" => {
                 let (_, schemas) = self.scope.search();
-                self.name_value(vec![(name.clone(), schemas.join(", "))])
+                name_value(vec![(name.clone(), schemas.join(", "))])
             }
             name if is_own_setting(name) => {
-                self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
+                name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }
             other if other == "all" || other.contains('.') => self.show_datafusion(other),
             other => Err(unknown(other)),
@@ -508,7 +509,7 @@ impl Session {
     /// Shows a setting of DataFusion's, or all of them.
     fn show_datafusion(&self, name: &str) -> Result<Outcome> {
         if self.settings.is_wire() {
-            let settings = self.session_context().copied_config().options().entries();
+            let settings = self.context.copied_config().options().entries();
             // PostgreSQL's clients take one column, as of its own settings.
             if let Some(setting) = settings.into_iter().find(|setting| setting.key == name) {
                 let value: ArrayRef = Arc::new(StringArray::from_iter([setting.value]));

@@ -9,13 +9,14 @@ use crate::statement::writer::Writer;
 use arrow::array::{ArrayRef, Int32Array, UInt64Array};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::Query;
+use datafusion::sql::sqlparser::ast::{Query, Statement};
 use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_expr::function::Clock;
 use hypostyle_storage::{Database, NewColumn, SCHEMA_MAIN, TableEntry, Transaction};
 use hypostyle_sync::Mutex;
-use hypostyle_types::{LogicalType, Result, TableId};
+use hypostyle_types::{Error, LogicalType, Result, TableId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -106,6 +107,14 @@ impl Queries for Alone {
         each: &mut dyn FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         self.rows(query, parameters)?.1.into_iter().try_for_each(each)
+    }
+
+    fn plan(&self, query: Query, _: &Parameters) -> Result<LogicalPlan> {
+        Err(Error::internal(format!("nothing is planned here: {query}")))
+    }
+
+    fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan> {
+        Err(Error::internal(format!("nothing is planned here: {statement}")))
     }
 
     fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>> {

@@ -175,7 +175,7 @@ impl Session {
         let target = self.names().target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
         delete.selection = self.writer().narrowed(&target, others, delete.selection.take())?;
-        let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
+        let returning = self.writer().returning(&target, others, delete.returning.take(), parameters)?;
         let query = deleted_rows(&target, &delete, returning.as_ref())?;
         let ChangedRows { positions, mut rows, .. } =
             self.writer().changed_rows(query, parameters, returning.is_some())?;
@@ -202,7 +202,7 @@ impl Session {
         }
         let assigned = self.writer().assigned(&target, &update.assignments)?;
         let returned = update.returning.take();
-        let returning = self.returning(&target, others_of(&update), returned, parameters)?;
+        let returning = self.writer().returning(&target, others_of(&update), returned, parameters)?;
         let query = updated_values(&target, &assigned, &update, returning.as_ref())?;
         // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
         let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
