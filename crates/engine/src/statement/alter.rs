@@ -7,7 +7,7 @@ use crate::statement::alter_column::{drop_column, table_of};
 use crate::statement::constraint::referring;
 use crate::statement::ddl::{check_schema, new_column};
 use crate::statement::declared_constraint::Declared;
-use crate::statement::definer::Definer;
+use crate::statement::definer::{Ddl, Definer};
 use crate::statement::materialized::refuse_alteration;
 use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse, refuse_other_kind, unknown_constraint};
@@ -30,6 +30,52 @@ use std::sync::atomic::Ordering;
 const ATTEMPTS: usize = 5;
 
 impl Session {
+    /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
+    pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
+        self.identity.privileges.check_write()?;
+        self.refuse_in_transaction("VACUUM")?;
+        let only = table.map(|name| self.names().target(name, None)).transpose()?;
+        let Named { database, snapshot, .. } = match &only {
+            Some(target) => self.scope.database(&target.database)?,
+            None => self.scope.current_database()?,
+        };
+        if only.as_ref().is_some_and(|target| target.schema == NODE_SCHEMA) {
+            return Err(of_node());
+        }
+        let only = only.map(|target| target.id);
+        // Readers of a cluster find rows by their positions, which stay.
+        let all = snapshot.tables().filter(|table| table.entry().schema != NODE_SCHEMA);
+        let all = all.map(|table| table.entry().id);
+        let ids: Vec<_> = all.filter(|id| only.is_none_or(|only| only == *id)).collect();
+        let mut removed = 0;
+        for id in ids.iter().copied() {
+            for attempt in 1.. {
+                self.check_interrupt()?;
+                let mut writer = database.begin(self.engine.options().threads)?;
+                let compacted = writer.compact(id, |done, total| {
+                    self.counters.done.store(done, Ordering::Relaxed);
+                    self.counters.total.store(total, Ordering::Relaxed);
+                    self.check_interrupt()
+                });
+                match compacted.and_then(|count| writer.commit().map(|_| count)) {
+                    Ok(count) => {
+                        removed += count;
+                        break;
+                    }
+                    Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        database.checkpoint()?;
+        self.refresh()?;
+        let compacted = database.snapshot()?;
+        self.ddl().rebuild_declared(&compacted, &ids)?;
+        Ok(Outcome::Done { rows_affected: Some(removed) })
+    }
+}
+
+impl Ddl<'_> {
     pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
         let ConstraintComment { constraint: name, table, comment } = given;
         self.names().check_schema_of(&table)?;
@@ -65,7 +111,7 @@ impl Session {
         self.write(&target.database, |writer| {
             let operations = alter.operations.iter();
             operations
-                .map(|operation| self.definer().alter(writer, &target, operation))
+                .map(|operation| self.definer.alter(writer, &target, operation))
                 .collect::<Result<Vec<()>>>()?;
             Ok(DONE)
         })
@@ -123,7 +169,7 @@ impl Session {
         let target = self.names().target(&table, None)?;
         self.write(&target.database, |writer| {
             match &column {
-                Some(column) => self.definer().alter_column(writer, &target, column, |column| {
+                Some(column) => self.definer.alter_column(writer, &target, column, |column| {
                     column.comment = comment;
                     Ok(())
                 }),
@@ -134,50 +180,6 @@ impl Session {
             }?;
             Ok(DONE)
         })
-    }
-
-    /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
-    pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
-        self.identity.privileges.check_write()?;
-        self.refuse_in_transaction("VACUUM")?;
-        let only = table.map(|name| self.names().target(name, None)).transpose()?;
-        let Named { database, snapshot, .. } = match &only {
-            Some(target) => self.scope.database(&target.database)?,
-            None => self.scope.current_database()?,
-        };
-        if only.as_ref().is_some_and(|target| target.schema == NODE_SCHEMA) {
-            return Err(of_node());
-        }
-        let only = only.map(|target| target.id);
-        // Readers of a cluster find rows by their positions, which stay.
-        let all = snapshot.tables().filter(|table| table.entry().schema != NODE_SCHEMA);
-        let all = all.map(|table| table.entry().id);
-        let ids: Vec<_> = all.filter(|id| only.is_none_or(|only| only == *id)).collect();
-        let mut removed = 0;
-        for id in ids.iter().copied() {
-            for attempt in 1.. {
-                self.check_interrupt()?;
-                let mut writer = database.begin(self.engine.options().threads)?;
-                let compacted = writer.compact(id, |done, total| {
-                    self.counters.done.store(done, Ordering::Relaxed);
-                    self.counters.total.store(total, Ordering::Relaxed);
-                    self.check_interrupt()
-                });
-                match compacted.and_then(|count| writer.commit().map(|_| count)) {
-                    Ok(count) => {
-                        removed += count;
-                        break;
-                    }
-                    Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        database.checkpoint()?;
-        self.refresh()?;
-        let compacted = database.snapshot()?;
-        self.rebuild_declared(&compacted, &ids)?;
-        Ok(Outcome::Done { rows_affected: Some(removed) })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::definer::Ddl;
 use crate::statement::dialect::{extension, parse};
 use crate::statement::names::Names;
 use arrow::array::{ArrayRef, StringArray};
@@ -141,11 +142,11 @@ impl Session {
             for statement in split_statements(&schema).iter().chain(&split_statements(&load)) {
                 self.refresh()?;
                 if let Some(view) = exported_view(statement)? {
-                    self.import_view(&view)?;
+                    self.ddl().import_view(&view)?;
                     continue;
                 }
                 if Kind::of(statement).tag() == MATERIALIZED {
-                    self.import_materialized(exported_materialized(statement)?)?;
+                    self.ddl().import_materialized(exported_materialized(statement)?)?;
                     continue;
                 }
                 check_exported(statement)?;
@@ -166,7 +167,9 @@ impl Session {
         }
         result.map(|()| DONE)
     }
+}
 
+impl Ddl<'_> {
     /// Makes a view that is not planned: what it reads may come later, or be gone.
     fn import_view(&self, view: &CreateView) -> Result<()> {
         let Name { database, schema, name } = self.resolve_new(&view.name, false)?;

@@ -7,7 +7,7 @@ use crate::statement::cluster_sequence::{check_sequences, make_counted, sequence
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
 use crate::statement::declared_constraint::{Declared, DeclaredRule, check_keys};
-use crate::statement::definer::Definer;
+use crate::statement::definer::{Ddl, Definer};
 use crate::statement::dialect::{cast, parse};
 use crate::statement::names::Names;
 use crate::statement::refusal::refused_reference;
@@ -65,24 +65,15 @@ impl Session {
             ClusterStatement::ShowFragments { table } => self.names().show_fragments(&node, table.as_ref()),
             ClusterStatement::Alter(alter) => {
                 self.identity.privileges.check_machine("ALTER CLUSTER")?;
-                self.outside_transaction()?;
+                self.ddl().outside_transaction()?;
                 self.alter_cluster(&node, &alter).map(|()| DONE)
             }
             ClusterStatement::Backup { directory } => self.backup_cluster(&node, &directory),
             ClusterStatement::CreateTable { create, distribution } => {
                 self.identity.privileges.check_write()?;
-                self.outside_transaction()?;
+                self.ddl().outside_transaction()?;
                 self.create_distributed(&node, *create, &distribution, parameters)
             }
-        }
-    }
-
-    pub(super) fn outside_transaction(&self) -> Result<()> {
-        match self.is_in_transaction() {
-            true => Err(Error::unsupported(
-                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
-            )),
-            false => Ok(()),
         }
     }
 
@@ -192,6 +183,17 @@ impl Session {
             node.define(Change::DropTable(table.id))?;
         }
         filled
+    }
+}
+
+impl Ddl<'_> {
+    pub(super) fn outside_transaction(&self) -> Result<()> {
+        match self.is_in_transaction() {
+            true => Err(Error::unsupported(
+                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
+            )),
+            false => Ok(()),
+        }
     }
 }
 

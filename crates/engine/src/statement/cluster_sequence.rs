@@ -1,13 +1,13 @@
 //! Sequences of the cluster that a database is part of. All nodes take values of them, in ranges, as of
 //! identity columns: each is one, of a table without rows that stands for it and that nobody else knows.
 
+use crate::session::Outcome;
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
 use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
-use crate::statement::definer::Definer;
+use crate::statement::definer::{Ddl, Definer};
 use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, used, users};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
@@ -27,10 +27,10 @@ use std::sync::Arc;
 /// Functions that take a sequence.
 const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
 
-impl Session {
+impl Ddl<'_> {
     /// Creates a sequence of the cluster.
     pub(super) fn create_sequence_of_cluster(&self, definition: SequenceDefinition) -> Result<Outcome> {
-        let node = self.engine.node().cloned().ok_or_else(|| {
+        let node = self.node.cloned().ok_or_else(|| {
             Error::unsupported(
                 "this database is not part of a cluster: start it with `hypostyle serve --cluster cluster.toml`",
             )
@@ -65,9 +65,9 @@ impl Session {
             name_in_full(NODE_SCHEMA, &table)
         );
         // It is made where nobody sees it, so that each node can make it.
-        let mut trial = own.begin_at(snapshot, self.engine.options().threads)?;
+        let mut trial = own.begin_at(snapshot, self.definer.threads)?;
         check_schema(trial.catalog(), &schema)?;
-        self.definer().make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
+        self.definer.make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
         let new = NewTable::new(NODE_SCHEMA, &table, Partitioning::Replicated, 1).defined_by(definition);
         node.define(layout::place_table(&catalog, new.with_additions(additions))?)?;
         self.refresh()?;
@@ -107,7 +107,7 @@ impl Session {
     /// # Errors
     /// `Constraint` (2BP01) if a column takes values of it.
     pub(super) fn drop_sequence_of_cluster(&self, names: &[Name], cascade: bool) -> Result<bool> {
-        let Some(node) = self.engine.node().cloned() else { return Ok(false) };
+        let Some(node) = self.node.cloned() else { return Ok(false) };
         let of_cluster = |name: &Name| -> Result<bool> {
             let snapshot = self.names().snapshot_of(&name.database)?;
             Ok(name.database == OWN_DATABASE

@@ -1,7 +1,8 @@
 //! ALTER COLUMN for columns that compute their own values.
 
+use crate::session::Outcome;
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
+use crate::statement::definer::Ddl;
 use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, release};
 use crate::statement::target::Target;
@@ -35,7 +36,7 @@ fn apply(change: &ColumnChange, column: &mut ColumnEntry) {
     }
 }
 
-impl Session {
+impl Ddl<'_> {
     /// Runs ALTER COLUMN of a column that computes its own values.
     pub(super) fn alter_computed(&self, alter: &AlterColumn) -> Result<Outcome> {
         let clauses = match &alter.change {
@@ -71,7 +72,7 @@ impl Session {
             let sequence = writer.catalog().sequence_of(table.id, column.id).cloned();
             if let (Some(clauses), Some(sequence)) = (&clauses, &sequence) {
                 return self
-                    .definer()
+                    .definer
                     .change_sequence(&target.database, writer, sequence, clauses)
                     .map(|()| DONE);
             }

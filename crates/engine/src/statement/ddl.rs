@@ -3,18 +3,16 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
-use crate::statement::definer::Definer;
-use crate::statement::dialect::as_statement;
+use crate::statement::definer::{Ddl, Definer};
 use crate::statement::names::Names;
 use crate::statement::refusal::{drop_nothing, missing, other_kind, refuse, wrong_kind};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use crate::statement::view_columns::with_written_columns;
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, Ident,
-    ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
+    ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption,
 };
 use hypostyle_bind::select::declared::is_declared;
 use hypostyle_catalog::pg_catalog::PG_CATALOG;
@@ -33,12 +31,12 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-impl Session {
+impl Ddl<'_> {
     /// Returns the full name of what is to be made; the database of temporary tables is made for
     /// them.
     pub(super) fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
         if temporary {
-            self.make_temporary()?;
+            self.transactions.make_temporary()?;
         }
         self.scope.resolve_new(&parts_of(object)?, temporary)
     }
@@ -65,7 +63,7 @@ impl Session {
             declared.push(column);
             constraints.extend(of_column);
         }
-        self.compiler().check_columns(&declared)?;
+        self.definer.compiler.check_columns(&declared)?;
         for constraint in &create.constraints {
             constraints.push(Declared::of_table(constraint)?);
         }
@@ -77,23 +75,22 @@ impl Session {
                 ));
             }
             return self.write(&database, |writer| {
-                self.definer().drop_existing(writer, create.or_replace, &schema, &name)?;
+                self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
                 let id = create_table_of(writer, &schema, &name, declared, &serials)?;
-                self.definer().add_constraints(writer, id, &constraints)?;
+                self.definer.add_constraints(writer, id, &constraints)?;
                 Ok(DONE)
             });
         };
         refuse_twice_named(&query)?;
         name_columns(&mut query);
-        let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
-        let outcome = self.query(statement.clone(), parameters)?;
+        let outcome = self.queries.start(query.as_ref().clone(), parameters)?;
         let described = Session::describe(&outcome)?;
         let mut columns: Vec<NewColumn> = described
             .into_iter()
             .map(|(name, logical_type, _)| NewColumn::new(name, logical_type, true))
             .collect();
         if declared.is_empty() {
-            self.widen_computed(&mut columns, statement, parameters)?;
+            self.widen_computed(&mut columns, *query, parameters)?;
         }
         if declared.is_empty() {
             refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
@@ -113,15 +110,15 @@ impl Session {
             columns = declared;
         }
         self.write(&database, |writer| {
-            self.definer().drop_existing(writer, create.or_replace, &schema, &name)?;
+            self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
             let mut rows = 0;
-            self.each_batch(outcome, |batch| {
+            self.queries.each_of(outcome, &mut |batch| {
                 writer.append(id, &batch)?;
                 rows += batch.num_rows() as u64;
                 Ok(())
             })?;
-            self.definer().add_constraints(writer, id, &constraints)?;
+            self.definer.add_constraints(writer, id, &constraints)?;
             Ok(Outcome::Done { rows_affected: Some(rows) })
         })
     }
@@ -131,7 +128,7 @@ impl Session {
     pub(super) fn widen_computed(
         &self,
         columns: &mut [NewColumn],
-        statement: DfStatement,
+        query: Query,
         parameters: &Parameters,
     ) -> Result<()> {
         let wider: Vec<Option<LogicalType>> =
@@ -139,7 +136,7 @@ impl Session {
         if wider.iter().all(Option::is_none) {
             return Ok(());
         }
-        let plan = self.plan(statement, parameters)?;
+        let plan = self.queries.plan(query, parameters)?;
         for (place, (column, wider)) in columns.iter_mut().zip(wider).enumerate() {
             if let Some(wider) = wider.filter(|_| !is_declared(&plan, place)) {
                 column.logical_type = wider;
@@ -169,10 +166,9 @@ impl Session {
         // The view is planned now, with the names that it will have, so that a view that cannot
         // work is refused now. It is planned as a subquery, because some queries run as soon as
         // they are planned.
-        let plan = |query: Query| self.query_from(&database, as_statement(build::rows_of(query)));
-        let outcome = plan(create.query.as_ref().clone())?;
-        let described = Session::describe(&outcome)?;
-        if let Some(written) = with_written_columns(self, &database, &create.query) {
+        let plan = |query: Query| self.queries.columns_in(&database, build::rows_of(query));
+        let described = plan(create.query.as_ref().clone())?;
+        if let Some(written) = with_written_columns(self.queries, &database, &create.query) {
             *create.query = written;
         }
         let sql = if create.columns.is_empty() {
@@ -620,9 +616,32 @@ pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::statement::new_columns;
+    use crate::statement::test_queries::Alone;
     use arrow::datatypes::{DataType, Field, Schema};
+    use hypostyle_catalog::scope::OWN_DATABASE;
     use hypostyle_sql::identifier::split_name;
+
+    #[test]
+    fn a_schema_is_made_once() {
+        let alone = Alone::new();
+        let has_schema = || {
+            let snapshot = alone.scope.database(OWN_DATABASE).unwrap().snapshot;
+            snapshot.catalog().has_schema("s")
+        };
+        let name = ObjectName::from(vec![Ident::new("s")]);
+        let create = |if_not_exists| {
+            alone.ddl().create_schema(&SchemaName::Simple(name.clone()), if_not_exists).map(drop)
+        };
+        create(false).unwrap();
+        assert!(has_schema());
+        assert_eq!(create(false).unwrap_err().sqlstate(), "42P06");
+        create(true).unwrap();
+        let dropped = alone.ddl().drop(ObjectType::Schema, false, std::slice::from_ref(&name), false);
+        dropped.unwrap();
+        assert!(!has_schema());
+    }
 
     #[test]
     fn columns_of_data_keep_their_nullability() {

@@ -5,11 +5,12 @@ use crate::statement::completion::Compiler;
 use crate::statement::constraint::{Checks, constrain, guard, with_view_of};
 use crate::statement::declared_constraint::{Declared, check_keys};
 use crate::statement::names::Names;
-use crate::statement::queries::Queries;
+use crate::statement::queries::{Queries, Transactions};
 use crate::statement::refusal::refused_reference;
 use hypostyle_catalog::scope::Scope;
+use hypostyle_cluster::node::Node;
 use hypostyle_storage::{ColumnEntry, ConstraintEntry, ConstraintRule, Transaction};
-use hypostyle_types::{Error, Result, TableId};
+use hypostyle_types::{Error, Identity, Result, TableId};
 use std::sync::Arc;
 
 /// What gives tables their columns and constraints, and looks whether their rows keep these. The transaction
@@ -23,7 +24,30 @@ pub(crate) struct Definer<'a> {
     pub(super) threads: usize,
 }
 
+/// What statements that define databases, schemas, tables, views, sequences and indexes may touch: names,
+/// definitions, and transactions. They know no settings, and nothing that is kept for later statements.
+pub(super) struct Ddl<'a> {
+    pub queries: &'a dyn Queries,
+    pub transactions: &'a dyn Transactions,
+    pub scope: &'a Arc<Scope>,
+    pub identity: &'a Identity,
+    /// The node of a cluster that the session's database is.
+    pub node: Option<&'a Arc<Node>>,
+    pub definer: Definer<'a>,
+}
+
 impl Session {
+    pub(super) fn ddl(&self) -> Ddl<'_> {
+        Ddl {
+            queries: self,
+            transactions: self,
+            scope: &self.scope,
+            identity: &self.identity,
+            node: self.engine.node(),
+            definer: self.definer(),
+        }
+    }
+
     pub(crate) fn definer(&self) -> Definer<'_> {
         Definer {
             queries: self,
@@ -32,6 +56,31 @@ impl Session {
             compiler: self.compiler(),
             threads: self.engine.threads(),
         }
+    }
+}
+
+impl Ddl<'_> {
+    pub fn names(&self) -> Names<'_> {
+        Names { scope: self.scope }
+    }
+
+    /// Changes a database: in the open transaction, or in one of its own.
+    pub fn write<T>(&self, database: &str, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let (mut change, mut made) = (Some(change), None);
+        self.transactions.change(database, &mut |writer| {
+            let change = change.take().ok_or_else(|| Error::internal("a change that was made already"))?;
+            made = Some(change(writer)?);
+            Ok(())
+        })?;
+        made.ok_or_else(|| Error::internal("a change that was not made"))
+    }
+
+    pub fn is_in_transaction(&self) -> bool {
+        self.transactions.is_open()
+    }
+
+    pub fn refresh(&self) -> Result<()> {
+        self.transactions.renew()
     }
 }
 

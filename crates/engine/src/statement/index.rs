@@ -2,8 +2,8 @@
 //! which indexes were asked for; what they find is in caches of the storage.
 
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::as_statement;
+use crate::session::{Outcome, Parameters};
+use crate::statement::definer::Ddl;
 use crate::statement::names::Names;
 use crate::statement::refusal::{refuse, refuse_other_kind};
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
@@ -39,13 +39,13 @@ struct Shown {
     uses: u64,
 }
 
-impl Session {
+impl Ddl<'_> {
     /// Declares an index and builds it. A unique one becomes a UNIQUE constraint.
     pub(super) fn create_index(&self, index: &CreateIndex, kind: DeclaredIndex) -> Result<Outcome> {
         let items = index.columns.iter().map(|key| build::item(key.column.expr.clone())).collect();
         let table = build::alone(build::table(index.table_name.clone(), None));
         let query = build::select_where(items, vec![table], index.predicate.clone());
-        self.plan(as_statement(query), &Parameters::None)?;
+        self.queries.plan(query, &Parameters::None)?;
         if index.unique {
             refuse(kind == DeclaredIndex::Order, "CREATE UNIQUE ORDER INDEX")?;
             return self.create_unique_index(index);
@@ -90,7 +90,7 @@ impl Session {
         let Some(entry) = declared.filter(|_| builds) else { return Ok(DONE) };
         self.refresh()?;
         let spec = IndexSpec::declared(target.id, &entry);
-        let built = self.names().snapshot_of(&target.database)?.build_index(&spec, || self.check_interrupt());
+        let built = self.names().snapshot_of(&target.database)?.build_index(&spec, || self.queries.proceed());
         if let Err(error) = built {
             // An index that was not built was not created.
             self.write(&target.database, |writer| {
@@ -111,7 +111,7 @@ impl Session {
             let entry = table.entry();
             for index in &entry.indexes {
                 let spec = IndexSpec::declared(entry.id, index);
-                snapshot.build_index(&spec, || self.check_interrupt())?;
+                snapshot.build_index(&spec, || self.queries.proceed())?;
             }
         }
         Ok(())
@@ -211,7 +211,7 @@ impl Session {
             for index in &table.indexes {
                 let spec = IndexSpec::declared(table.id, index);
                 if snapshot.wish_index(&spec) {
-                    snapshot.build_index(&spec, || self.check_interrupt())?;
+                    snapshot.build_index(&spec, || self.queries.proceed())?;
                 }
             }
         }

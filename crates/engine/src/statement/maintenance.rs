@@ -3,6 +3,7 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
+use crate::statement::definer::Ddl;
 use crate::statement::names::Names;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use hypostyle_catalog::scope::Name;
@@ -38,7 +39,9 @@ impl Session {
         }
         Ok(outcome)
     }
+}
 
+impl Ddl<'_> {
     /// Renames a view; false when the name is not a view's.
     pub(super) fn rename_view(&self, view: &ObjectName, name: &ObjectName) -> Result<bool> {
         let Name { database, schema, name: old } = self.names().resolve(view)?;

@@ -4,7 +4,8 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{refuse_twice, refuse_twice_named, refuse_view_options};
-use crate::statement::dialect::{as_statement, parse_query};
+use crate::statement::definer::Ddl;
+use crate::statement::dialect::parse_query;
 use crate::statement::refusal::refuse_other_kind;
 use crate::statement::view_columns::with_written_columns;
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
@@ -53,12 +54,12 @@ pub(super) fn refuse_alteration(table: &TableEntry, operations: &[AlterTableOper
     .with_sqlstate("42809"))
 }
 
-impl Session {
+impl Ddl<'_> {
     /// Runs CREATE MATERIALIZED VIEW.
     pub(super) fn create_materialized(&self, view: CreateMaterialized) -> Result<Outcome> {
         let CreateMaterialized { mut create, with_data } = view;
         refuse_view_options(&create)?;
-        if self.engine.node().is_some() {
+        if self.node.is_some() {
             return Err(Error::unsupported("materialized views are not supported in a cluster"));
         }
         let Name { database, schema, name } = self.resolve_new(&create.name, false)?;
@@ -72,7 +73,7 @@ impl Session {
             refuse_twice_named(&create.query)?;
         }
         name_columns(&mut create.query);
-        if let Some(written) = with_written_columns(self, &database, &create.query) {
+        if let Some(written) = with_written_columns(self.queries, &database, &create.query) {
             *create.query = written;
         }
         let query = StoredQuery {
@@ -80,8 +81,8 @@ impl Session {
             schema: self.scope.current().1,
             populated: with_data,
         };
-        let statement = as_statement(build::rows_of(create.query.as_ref().clone()));
-        let outcome = self.query(statement.clone(), &Parameters::None)?;
+        let asked = build::rows_of(create.query.as_ref().clone());
+        let outcome = self.queries.start(asked.clone(), &Parameters::None)?;
         let described = Session::describe(&outcome)?;
         let given = create.columns.iter().map(|column| hypostyle_sql::identifier::fold(&column.name));
         let given: Vec<String> = given.collect();
@@ -100,7 +101,7 @@ impl Session {
         });
         let mut columns: Vec<NewColumn> = columns.collect();
         refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
-        self.widen_computed(&mut columns, statement, &Parameters::None)?;
+        self.widen_computed(&mut columns, asked, &Parameters::None)?;
         self.write(&database, |writer| {
             let id = writer.create_table(&schema, &name, columns)?;
             writer.alter_table(id, |table| {
@@ -109,7 +110,7 @@ impl Session {
             })?;
             let mut rows = 0;
             if with_data {
-                self.each_batch(outcome, |batch| {
+                self.queries.each_of(outcome, &mut |batch| {
                     rows += batch.num_rows() as u64;
                     writer.append(id, &batch)
                 })?;
@@ -181,7 +182,7 @@ impl Session {
             all.insert_range(0..table.positions());
             writer.delete(id, &all)?;
             if let Some(outcome) = outcome {
-                self.each_batch(outcome, |batch| writer.append(id, &batch))?;
+                self.queries.each_of(outcome, &mut |batch| writer.append(id, &batch))?;
             }
             Ok(DONE)
         })
@@ -192,7 +193,7 @@ impl Session {
         let before = self.scope.path();
         self.scope.set_current(&name.database, &query.schema);
         let outcome = parse_query(&query.sql)
-            .and_then(|query| self.query(as_statement(build::rows_of(query)), &Parameters::None));
+            .and_then(|query| self.queries.start(build::rows_of(query), &Parameters::None));
         self.scope.set_path(before);
         outcome.map_err(|error| error.nowhere().context(format!("materialized view {}", quoted(&name.name))))
     }

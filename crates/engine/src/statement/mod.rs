@@ -296,20 +296,20 @@ impl Session {
         match statement {
             SqlStatement::Tree(statement) => self.execute_tree(sql, *statement, is_of_now, parameters),
             SqlStatement::Cluster(statement) => self.execute_on_cluster(statement, parameters),
-            SqlStatement::AlterColumn(alter) => self.alter_computed(&alter),
-            SqlStatement::AlterMaterialized(alter) => self.alter_materialized(*alter),
-            SqlStatement::AlterSequence(definition) => self.alter_sequence(*definition),
+            SqlStatement::AlterColumn(alter) => self.ddl().alter_computed(&alter),
+            SqlStatement::AlterMaterialized(alter) => self.ddl().alter_materialized(*alter),
+            SqlStatement::AlterSequence(definition) => self.ddl().alter_sequence(*definition),
             SqlStatement::Analyze { tables } => self.names().analyze_tables(&tables),
             SqlStatement::BackupDatabase { directory } => self.backup(Path::new(&directory)),
             SqlStatement::CheckDatabase => self.check_database(),
             SqlStatement::Checkpoint => self.checkpoint(),
-            SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
+            SqlStatement::CommentOnConstraint(comment) => self.ddl().comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
-            SqlStatement::CreateLike(like) => self.create_like(like),
-            SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
-            SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
-            SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::CreateLike(like) => self.ddl().create_like(like),
+            SqlStatement::CreateMaterialized(view) => self.ddl().create_materialized(view),
+            SqlStatement::CreateOrderIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Order),
+            SqlStatement::CreateSequence(definition) => self.ddl().create_sequence(*definition),
             SqlStatement::DiscardTemporary => self.discard_temporary(),
             SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
@@ -322,7 +322,7 @@ impl Session {
             SqlStatement::Kill(kill) => self.kill_session(kill),
             SqlStatement::Pragma(pragma) => self.pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
-            SqlStatement::RefreshMaterialized(refresh) => self.refresh_materialized(refresh),
+            SqlStatement::RefreshMaterialized(refresh) => self.ddl().refresh_materialized(refresh),
             SqlStatement::ResetVariable { name } => self.reset_variable(&name),
             SqlStatement::Refused(why) => Err(Error::unsupported(why)),
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
@@ -384,8 +384,8 @@ impl Session {
             other => return self.query(other, parameters),
         };
         match *inner {
-            Statement::CreateTable(create) => self.create_table(create, parameters),
-            Statement::CreateView(create) => self.create_view(create),
+            Statement::CreateTable(create) => self.ddl().create_table(create, parameters),
+            Statement::CreateView(create) => self.ddl().create_view(create),
             Statement::CreateSchema {
                 schema_name,
                 if_not_exists,
@@ -393,16 +393,16 @@ impl Session {
                 options: None,
                 default_collate_spec: None,
                 clone: None,
-            } => self.create_schema(&schema_name, if_not_exists),
+            } => self.ddl().create_schema(&schema_name, if_not_exists),
             Statement::CreateSchema { .. } => {
                 Err(Error::unsupported("CREATE SCHEMA with options is not supported"))
             }
             Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, .. } => {
                 refuse(purge || temporary, "DROP with TEMPORARY or PURGE")?;
                 if object_type == ObjectType::Index {
-                    return self.drop_indexes(&names, if_exists);
+                    return self.ddl().drop_indexes(&names, if_exists);
                 }
-                self.drop(object_type, if_exists, &names, cascade)
+                self.ddl().drop(object_type, if_exists, &names, cascade)
             }
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
             Statement::Call(function) => self.call(&function),
@@ -476,17 +476,17 @@ impl Session {
             }
             Statement::Delete(delete) => self.delete(delete, parameters),
             Statement::Update(update) => self.update(update, parameters),
-            Statement::Truncate(truncate) => self.truncate(&truncate),
+            Statement::Truncate(truncate) => self.ddl().truncate(&truncate),
             Statement::StartTransaction { modes, .. } => self.begin(&modes),
             Statement::Commit { chain, .. } => self.commit(chain),
             Statement::Rollback { chain, savepoint } => self.roll_back(chain, savepoint),
             Statement::Savepoint { name } => self.savepoint(&name),
             Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
             Statement::Merge(merge) => self.merge(merge, parameters),
-            Statement::AlterTable(alter) => self.alter_table(alter),
+            Statement::AlterTable(alter) => self.ddl().alter_table(alter),
             Statement::Comment { object_type, object_name, comment, if_exists, .. } => {
                 refuse(if_exists, "COMMENT with IF EXISTS")?;
-                self.comment(object_type, &object_name, comment)
+                self.ddl().comment(object_type, &object_name, comment)
             }
             Statement::AttachDatabase { schema_name, database_file_name, .. } => {
                 self.attach(&settings::text_of(&database_file_name), Some(&schema_name), false, &[])
@@ -507,7 +507,7 @@ impl Session {
                 self.execute_prepared(&name, &parameters)
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
-            Statement::CreateIndex(index) => self.create_index(&index, DeclaredIndex::Key),
+            Statement::CreateIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Key),
             Statement::Vacuum(VacuumStatement {
                 full: _,
                 sort_only: false,
@@ -692,7 +692,7 @@ impl Session {
             interrupted.is_ok()
         });
         interrupted?;
-        self.build_declared(&snapshot)?;
+        self.ddl().build_declared(&snapshot)?;
         if damages.is_empty() && !database.is_read_only() {
             database.adopt()?;
         }

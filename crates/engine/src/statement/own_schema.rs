@@ -1,7 +1,7 @@
 //! Names in definitions. A view or a default is stored with the schemas of what it names, if they are
 //! not `main`: it means the same wherever it is used.
 
-use crate::session::Session;
+use crate::statement::definer::Ddl;
 use crate::statement::names::Names;
 use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Expr, Ident, ObjectName, Query};
 use hypostyle_catalog::scope::Name;
@@ -14,7 +14,7 @@ use hypostyle_sql::walk::{Part, expressions_mut};
 use hypostyle_storage::{Catalog, SCHEMA_MAIN};
 use std::ops::ControlFlow;
 
-impl Session {
+impl Ddl<'_> {
     /// Writes the schemas of tables, views and sequences into the query of a view. The names of files
     /// become calls of the functions that read them, which whoever reads the view must be allowed.
     pub(super) fn name_schemas(&self, database: &str, query: &mut Query) {

@@ -1,6 +1,6 @@
 //! The queries by which a statement finds what it writes, and whether it may.
 
-use crate::session::{Parameters, Session};
+use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -9,6 +9,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use hypostyle_bind::bind_statement;
 use hypostyle_catalog::planning_error::planning_error;
+use hypostyle_storage::Transaction;
 use hypostyle_types::{LogicalType, Result};
 
 /// Answers the queries of a statement: the session that runs it, or what stands for one in tests.
@@ -16,13 +17,11 @@ pub(super) trait Queries {
     /// Returns the columns and the rows of a query.
     fn rows(&self, query: Query, parameters: &Parameters) -> Result<(SchemaRef, Vec<RecordBatch>)>;
 
-    /// Hands on the rows of a query, which are never all in memory.
-    fn each(
-        &self,
-        query: Query,
-        parameters: &Parameters,
-        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()>;
+    /// Starts a query, whose rows are wanted later.
+    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome>;
+
+    /// Hands on the rows of a query that was started, which are never all in memory.
+    fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()>;
 
     fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan>;
 
@@ -41,6 +40,16 @@ pub(super) trait Queries {
     /// The one with which the statement is to end.
     fn proceed(&self) -> Result<()>;
 
+    /// Hands on the rows of a query.
+    fn each(
+        &self,
+        query: Query,
+        parameters: &Parameters,
+        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        self.each_of(self.start(query, parameters)?, each)
+    }
+
     /// Returns the first row that a query gives.
     fn first_row(&self, query: Query) -> Result<Option<RecordBatch>> {
         let (_, batches) = self.rows(query, &Parameters::None)?;
@@ -54,18 +63,50 @@ pub(super) trait Queries {
     }
 }
 
+/// Changes databases for a statement: in the open transaction, or in one that ends with the change.
+pub(super) trait Transactions: Queries {
+    /// Changes a database; the change is made once.
+    fn change(&self, database: &str, change: &mut dyn FnMut(&mut Transaction) -> Result<()>) -> Result<()>;
+
+    /// Says whether BEGIN has opened a transaction that is not over.
+    fn is_open(&self) -> bool;
+
+    /// Shows the statement what has been committed by now, or what its transaction sees.
+    fn renew(&self) -> Result<()>;
+
+    /// Makes the database of temporary tables, unless it is there.
+    fn make_temporary(&self) -> Result<()>;
+}
+
+impl Transactions for Session {
+    fn change(&self, database: &str, change: &mut dyn FnMut(&mut Transaction) -> Result<()>) -> Result<()> {
+        self.write(database, change)
+    }
+
+    fn is_open(&self) -> bool {
+        self.is_in_transaction()
+    }
+
+    fn renew(&self) -> Result<()> {
+        self.refresh()
+    }
+
+    fn make_temporary(&self) -> Result<()> {
+        self.make_temporary()
+    }
+}
+
 impl Queries for Session {
     fn rows(&self, query: Query, parameters: &Parameters) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         self.collect_rows(self.query(as_statement(query), parameters)?)
     }
 
-    fn each(
-        &self,
-        query: Query,
-        parameters: &Parameters,
-        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        self.each_batch(self.query(as_statement(query), parameters)?, each)
+    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
+        self.query(as_statement(query), parameters)
+    }
+
+    fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        self.each_batch(started, each)
     }
 
     fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan> {

@@ -1,9 +1,9 @@
 //! CREATE, ALTER and DROP SEQUENCE.
 
+use crate::session::Outcome;
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
-use crate::statement::definer::Definer;
+use crate::statement::definer::{Ddl, Definer};
 use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
@@ -179,7 +179,7 @@ fn check(sequence: &SequenceEntry, value: i64, what: &str) -> Result<()> {
     Ok(())
 }
 
-impl Session {
+impl Ddl<'_> {
     pub(super) fn create_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
         if definition.replicated {
             return self.create_sequence_of_cluster(definition);
@@ -219,7 +219,7 @@ impl Session {
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
                 return if if_exists { Ok(DONE) } else { Err(unknown_sequence(writer.catalog(), &name)) };
             };
-            self.definer().change_sequence(&database, writer, &old, &clauses)?;
+            self.definer.change_sequence(&database, writer, &old, &clauses)?;
             Ok(DONE)
         })
     }

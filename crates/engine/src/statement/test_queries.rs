@@ -1,10 +1,11 @@
 //! What stands for a session where parts of statements are tested by themselves.
 
 use crate::session::cluster::InCluster;
-use crate::session::{Parameters, Run};
+use crate::session::{Outcome, Parameters, Run};
 use crate::statement::completion::{Compiler, Numbers};
 use crate::statement::constraint::Checks;
-use crate::statement::queries::Queries;
+use crate::statement::definer::{Ddl, Definer};
+use crate::statement::queries::{Queries, Transactions};
 use crate::statement::writer::Writer;
 use arrow::array::{ArrayRef, Int32Array, UInt64Array};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -16,7 +17,7 @@ use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_expr::function::Clock;
 use hypostyle_storage::{Database, NewColumn, SCHEMA_MAIN, TableEntry, Transaction};
 use hypostyle_sync::Mutex;
-use hypostyle_types::{Error, LogicalType, Result, TableId};
+use hypostyle_types::{Error, Identity, LogicalType, Result, TableId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(super) struct Alone {
     pub database: Arc<Database>,
     pub scope: Arc<Scope>,
     run: Mutex<Run>,
+    identity: Identity,
     context: SessionContext,
     clock: Clock,
     found: RefCell<VecDeque<Vec<RecordBatch>>>,
@@ -49,6 +51,7 @@ impl Alone {
             database,
             scope,
             run: Mutex::default(),
+            identity: Identity::default(),
             context: SessionContext::new(),
             clock: Clock::default(),
             found: RefCell::default(),
@@ -86,6 +89,13 @@ impl Alone {
         Compiler { context: &self.context, clock: &self.clock, numbers: Arc::new(Counting) }
     }
 
+    pub fn ddl(&self) -> Ddl<'_> {
+        let (checks, compiler) = (self.checks(), self.compiler());
+        let definer = Definer { queries: self, scope: &self.scope, checks, compiler, threads: 1 };
+        let (queries, scope, identity) = (self, &self.scope, &self.identity);
+        Ddl { queries, transactions: self, scope, identity, node: None, definer }
+    }
+
     pub fn writer(&self) -> Writer<'_> {
         let (checks, compiler) = (self.checks(), self.compiler());
         Writer { queries: self, scope: &self.scope, checks, compiler, threads: 1 }
@@ -100,13 +110,16 @@ impl Queries for Alone {
         Ok((schema, rows))
     }
 
-    fn each(
-        &self,
-        query: Query,
-        parameters: &Parameters,
-        each: &mut dyn FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        self.rows(query, parameters)?.1.into_iter().try_for_each(each)
+    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
+        let (schema, batches) = self.rows(query, parameters)?;
+        Ok(Outcome::Batches { schema, batches, rows_affected: None })
+    }
+
+    fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        match started {
+            Outcome::Batches { batches, .. } => batches.into_iter().try_for_each(each),
+            _ => Err(Error::internal("a query that was not started here")),
+        }
     }
 
     fn plan(&self, query: Query, _: &Parameters) -> Result<LogicalPlan> {
@@ -131,6 +144,32 @@ impl Queries for Alone {
 
     fn proceed(&self) -> Result<()> {
         Ok(())
+    }
+}
+
+/// Each change is a transaction of its own, and has no constraints to keep.
+impl Transactions for Alone {
+    fn change(&self, _: &str, change: &mut dyn FnMut(&mut Transaction) -> Result<()>) -> Result<()> {
+        let mut transaction = self.database.begin(1)?;
+        change(&mut transaction)?;
+        transaction.commit()?;
+        self.renew()
+    }
+
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    fn renew(&self) -> Result<()> {
+        let snapshot = self.database.snapshot()?;
+        for named in self.scope.databases.write().iter_mut() {
+            named.snapshot = snapshot.clone();
+        }
+        Ok(())
+    }
+
+    fn make_temporary(&self) -> Result<()> {
+        Err(Error::internal("there are no temporary tables here"))
     }
 }
 

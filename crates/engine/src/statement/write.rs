@@ -4,6 +4,7 @@
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::completion::Completion;
 use crate::statement::constraint::referring;
+use crate::statement::definer::Ddl;
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::names::Names;
 use crate::statement::referential::Modification;
@@ -229,7 +230,9 @@ impl Session {
             Ok((rows.collect::<Result<_>>()?, count))
         })
     }
+}
 
+impl Ddl<'_> {
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
         refuse(truncate.partitions.is_some(), "TRUNCATE with PARTITION")?;
         refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
@@ -254,8 +257,9 @@ impl Session {
             {
                 return Err(referred_to(constraint, other));
             }
-            let count =
-                self.write(database, |writer| self.in_cluster().truncate_in_cluster(writer, id, restarts))?;
+            let count = self.write(database, |writer| {
+                self.definer.checks.cluster.truncate_in_cluster(writer, id, restarts)
+            })?;
             return Ok(Outcome::Done { rows_affected: Some(count) });
         }
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
