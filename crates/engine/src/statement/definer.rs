@@ -66,13 +66,7 @@ impl Ddl<'_> {
 
     /// Changes a database: in the open transaction, or in one of its own.
     pub fn write<T>(&self, database: &str, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        let (mut change, mut made) = (Some(change), None);
-        self.transactions.change(database, &mut |writer| {
-            let change = change.take().ok_or_else(|| Error::internal("a change that was made already"))?;
-            made = Some(change(writer)?);
-            Ok(())
-        })?;
-        made.ok_or_else(|| Error::internal("a change that was not made"))
+        self.transactions.write(database, change)
     }
 
     pub fn is_in_transaction(&self) -> bool {

@@ -1,8 +1,7 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to
 //! delete.
 
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::as_statement;
+use crate::session::{Outcome, Parameters};
 use crate::statement::given_rows::given_table;
 use crate::statement::partners::most_listed;
 use crate::statement::referential::Modification;
@@ -10,7 +9,7 @@ use crate::statement::refusal::{refuse_output, unknown_constraint};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::versions::{Did, with_versions};
-use crate::statement::writer::Writer;
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -63,7 +62,7 @@ fn count_rows(rows: &[RecordBatch]) -> u64 {
     rows.iter().map(|rows| rows.num_rows() as u64).sum()
 }
 
-impl Session {
+impl Dml<'_> {
     /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
     /// the deleted rows as they were.
     pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
@@ -79,18 +78,17 @@ impl Session {
             merge.source = source.clone();
         }
         let others = [build::alone(merge.source.clone())];
-        let on = self.writer().narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
+        let on = self.writer.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
         *merge.on = on.unwrap_or_else(|| build::truth(true));
-        let (changes, deleted) =
-            self.writer().sort_source(&merge, &target, parameters, returning.is_some())?;
+        let (changes, deleted) = self.writer.sort_source(&merge, &target, parameters, returning.is_some())?;
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         self.write_returning(&target, returning, parameters, |writer| {
-            self.writer().modify(writer, target.id, &changes.modification)?;
+            self.writer.modify(writer, target.id, &changes.modification)?;
             if !has_versions {
                 let rows = changes.modification.rows().into_iter().chain(deleted);
                 return Ok((rows.collect(), changes.count));
             }
-            let mut rows = self.writer().versions_of(&target, &changes.modification)?;
+            let mut rows = self.writer.versions_of(&target, &changes.modification)?;
             for deleted in &deleted {
                 rows.push(with_versions(&target, deleted, Did::Delete)?);
             }
@@ -108,7 +106,9 @@ impl Session {
     ) -> Result<Option<(TableFactor, Given)>> {
         let alias = match source {
             _ if clauses < 2 => None,
-            TableFactor::Table { name, args: None, sample: None, .. } if self.table_of(name).is_some() => {
+            TableFactor::Table { name, args: None, sample: None, .. }
+                if self.names().table_of(name).is_some() =>
+            {
                 None
             }
             TableFactor::Table { alias: Some(alias), .. }
@@ -121,11 +121,11 @@ impl Session {
         };
         let Some(alias) = alias else { return Ok(None) };
         let query = selected::query(vec![build::every_column()], vec![build::alone(source.clone())], None)?;
-        let (schema, batches) = match self.query(as_statement(query), parameters)? {
+        let (schema, batches) = match self.queries.start(query, parameters)? {
             Outcome::Stored(_) => return Ok(None),
-            rows => self.collect_rows(rows)?,
+            rows => self.queries.collected(rows)?,
         };
-        let given = given_table(&self.scope, "source", schema, batches)?;
+        let given = given_table(self.scope, "source", schema, batches)?;
         Ok(Some((given.factor(Some(alias)), given)))
     }
 }

@@ -474,15 +474,15 @@ impl Session {
                 name_columns(&mut query);
                 self.describe_query(*query, parameters)
             }
-            Statement::Delete(delete) => self.delete(delete, parameters),
-            Statement::Update(update) => self.update(update, parameters),
+            Statement::Delete(delete) => self.dml().delete(delete, parameters),
+            Statement::Update(update) => self.dml().update(update, parameters),
             Statement::Truncate(truncate) => self.ddl().truncate(&truncate),
             Statement::StartTransaction { modes, .. } => self.begin(&modes),
             Statement::Commit { chain, .. } => self.commit(chain),
             Statement::Rollback { chain, savepoint } => self.roll_back(chain, savepoint),
             Statement::Savepoint { name } => self.savepoint(&name),
             Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
-            Statement::Merge(merge) => self.merge(merge, parameters),
+            Statement::Merge(merge) => self.dml().merge(merge, parameters),
             Statement::AlterTable(alter) => self.ddl().alter_table(alter),
             Statement::Comment { object_type, object_name, comment, if_exists, .. } => {
                 refuse(if_exists, "COMMENT with IF EXISTS")?;
@@ -545,7 +545,7 @@ impl Session {
             | Statement::Merge(_)
             | Statement::Truncate(_) => {
                 refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
-                let (query, target) = self.query_of(statement)?;
+                let (query, target) = self.dml().query_of(statement)?;
                 *explain.statement = as_statement(query);
                 _target = target;
             }

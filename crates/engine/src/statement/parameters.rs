@@ -234,16 +234,6 @@ impl Describer<'_> {
         }
     }
 
-    /// Gives an INSERT … BY NAME the names of its query's columns.
-    pub(super) fn name_by_query(&self, insert: &mut Insert) -> Result<()> {
-        insert.partitioned = None;
-        let Some(source) = insert.source.clone() else { return Ok(()) };
-        let plan = self.queries.plan_as_written(Statement::Query(source))?;
-        let names = plan.schema().fields().iter().map(|field| build::name(field.name()));
-        insert.columns = names.map(|name| ObjectName::from(vec![name])).collect();
-        Ok(())
-    }
-
     fn describe_insert(
         &self,
         insert: &Insert,
@@ -254,7 +244,7 @@ impl Describer<'_> {
         let insert = match is_by_name(insert.partitioned.as_deref()) {
             true => {
                 let mut named = insert.clone();
-                self.name_by_query(&mut named)?;
+                name_by_query(self.queries, &mut named)?;
                 by_name = named;
                 &by_name
             }
@@ -446,6 +436,16 @@ impl Describer<'_> {
     fn origins_of(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
         if self.is_wire { origins(plan, self.scope) } else { Vec::new() }
     }
+}
+
+/// Gives an INSERT … BY NAME the names of its query's columns.
+pub(super) fn name_by_query(queries: &dyn Queries, insert: &mut Insert) -> Result<()> {
+    insert.partitioned = None;
+    let Some(source) = insert.source.clone() else { return Ok(()) };
+    let plan = queries.plan_as_written(Statement::Query(source))?;
+    let names = plan.schema().fields().iter().map(|field| build::name(field.name()));
+    insert.columns = names.map(|name| ObjectName::from(vec![name])).collect();
+    Ok(())
 }
 
 impl Names<'_> {

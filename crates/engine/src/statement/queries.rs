@@ -2,6 +2,7 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::as_statement;
+use crate::statement::result::Purpose;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::LogicalPlan;
@@ -10,20 +11,26 @@ use datafusion::sql::sqlparser::ast::{Query, Statement};
 use hypostyle_bind::bind_statement;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_storage::Transaction;
-use hypostyle_types::{LogicalType, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 
 /// Answers the queries of a statement: the session that runs it, or what stands for one in tests.
 pub(super) trait Queries {
-    /// Returns the columns and the rows of a query.
-    fn rows(&self, query: Query, parameters: &Parameters) -> Result<(SchemaRef, Vec<RecordBatch>)>;
-
     /// Starts a query, whose rows are wanted later.
     fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome>;
+
+    /// Starts what is planned.
+    fn start_plan(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome>;
+
+    /// Runs a statement as if it were the caller's.
+    fn result(&self, statement: Statement, parameters: &Parameters) -> Result<Outcome>;
+
+    /// Returns the columns and the rows of what was started.
+    fn collected(&self, started: Outcome) -> Result<(SchemaRef, Vec<RecordBatch>)>;
 
     /// Hands on the rows of a query that was started, which are never all in memory.
     fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()>;
 
-    fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan>;
+    fn plan_statement(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan>;
 
     /// Returns the plan of a statement whose parameters have no values.
     fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan>;
@@ -39,6 +46,15 @@ pub(super) trait Queries {
     /// # Errors
     /// The one with which the statement is to end.
     fn proceed(&self) -> Result<()>;
+
+    fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan> {
+        self.plan_statement(as_statement(query), parameters)
+    }
+
+    /// Returns the columns and the rows of a query.
+    fn rows(&self, query: Query, parameters: &Parameters) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        self.collected(self.start(query, parameters)?)
+    }
 
     /// Hands on the rows of a query.
     fn each(
@@ -78,6 +94,19 @@ pub(super) trait Transactions: Queries {
     fn make_temporary(&self) -> Result<()>;
 }
 
+impl dyn Transactions + '_ {
+    /// Changes a database, and returns what the change does.
+    pub fn write<T>(&self, database: &str, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let (mut change, mut made) = (Some(change), None);
+        self.change(database, &mut |writer| {
+            let change = change.take().ok_or_else(|| Error::internal("a change that was made already"))?;
+            made = Some(change(writer)?);
+            Ok(())
+        })?;
+        made.ok_or_else(|| Error::internal("a change that was not made"))
+    }
+}
+
 impl Transactions for Session {
     fn change(&self, database: &str, change: &mut dyn FnMut(&mut Transaction) -> Result<()>) -> Result<()> {
         self.write(database, change)
@@ -97,20 +126,28 @@ impl Transactions for Session {
 }
 
 impl Queries for Session {
-    fn rows(&self, query: Query, parameters: &Parameters) -> Result<(SchemaRef, Vec<RecordBatch>)> {
-        self.collect_rows(self.query(as_statement(query), parameters)?)
-    }
-
     fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
         self.query(as_statement(query), parameters)
+    }
+
+    fn start_plan(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
+        self.start_query(plan, purpose)
+    }
+
+    fn result(&self, statement: Statement, parameters: &Parameters) -> Result<Outcome> {
+        self.execute_parsed(DfStatement::Statement(Box::new(statement)), parameters)
+    }
+
+    fn collected(&self, started: Outcome) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+        self.collect_rows(started)
     }
 
     fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
         self.each_batch(started, each)
     }
 
-    fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan> {
-        self.plan(as_statement(query), parameters)
+    fn plan_statement(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
+        self.plan(statement, parameters)
     }
 
     fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan> {

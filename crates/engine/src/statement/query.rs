@@ -11,6 +11,8 @@ use crate::statement::insert::{has_structure, name_first_columns, prepare, refus
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::merge::Changes;
 use crate::statement::named_parameters::numbered;
+use crate::statement::names::Names;
+use crate::statement::parameters::name_by_query;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
@@ -18,6 +20,7 @@ use crate::statement::start::{start, start_explain};
 use crate::statement::stored_plan::StoredPlan;
 use crate::statement::target::Target;
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::Dml;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
@@ -287,14 +290,7 @@ impl Session {
 
     /// Returns a stored table by its name.
     pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
-        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
-        let found = self.scope.resolve(&parts, None).ok()?;
-        if self.scope.cluster_table(&found).is_some() {
-            return None;
-        }
-        let snapshot = self.scope.database(&found.database).ok()?.snapshot;
-        let table = snapshot.table(&found.schema, &found.name)?.clone();
-        (!table.entry().is_unpopulated()).then_some((table, snapshot))
+        self.names().table_of(name)
     }
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
@@ -318,7 +314,27 @@ impl Session {
         {
             return self.insert_into_foreign(&attached, &table, insert, parameters);
         }
-        let mut statement = statement;
+        self.dml().insert_rows(statement, parameters)
+    }
+
+    pub(crate) fn each_batch(
+        &self,
+        outcome: Outcome,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        match outcome {
+            Outcome::Stream { stream, .. } => self.for_each(stream, each),
+            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
+                each(batch)?;
+                self.check_interrupt()
+            }),
+        }
+    }
+}
+
+impl Dml<'_> {
+    /// Runs INSERT into a table of a database that is open here.
+    fn insert_rows(&self, mut statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let (mut target, mut returning, mut conflict) = (None, None, None);
         if let DfStatement::Statement(inner) = &mut statement
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
@@ -335,7 +351,7 @@ impl Session {
             let found = self.names().target(name, alias)?;
             refuse_materialized(found.data.entry())?;
             if is_by_name {
-                self.describer().name_by_query(insert)?;
+                name_by_query(self.queries, insert)?;
             }
             name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
@@ -352,7 +368,7 @@ impl Session {
         let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
         let given = with_nullable_values(dml.input.as_ref().clone()).map_err(from_datafusion)?;
-        let outcome = self.start_query(given, Purpose::Work)?;
+        let outcome = self.queries.start_plan(given, Purpose::Work)?;
         refuse_more_dimensions(&dml, name, &outcome)?;
         let Some(target) = &target else {
             let written =
@@ -361,22 +377,22 @@ impl Session {
         };
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         if let Some(conflict) = &conflict {
-            let (_, batches) = self.collect_rows(outcome)?;
-            let rows = self.writer().as_rows_of(target, batches)?;
+            let (_, batches) = self.queries.collected(outcome)?;
+            let rows = self.writer.as_rows_of(target, batches)?;
             let changes = match rows.iter().all(|rows| rows.num_rows() == 0) {
                 true => Changes::default(),
-                false => self.writer().on_conflict(target, conflict, rows, parameters)?,
+                false => self.writer.on_conflict(target, conflict, rows, parameters)?,
             };
             return self.write_returning(target, returning, parameters, |writer| {
-                self.writer().modify(writer, target.id, &changes.modification)?;
+                self.writer.modify(writer, target.id, &changes.modification)?;
                 let rows = match has_versions {
-                    true => self.writer().versions_of(target, &changes.modification)?,
+                    true => self.writer.versions_of(target, &changes.modification)?,
                     false => changes.modification.rows(),
                 };
                 Ok((rows, changes.count))
             });
         }
-        let mut generation = self.writer().generation(target)?;
+        let mut generation = self.writer.generation(target)?;
         let (mut returned, keeps) = (Vec::new(), returning.is_some());
         self.write_returning(target, returning, parameters, |writer| {
             let count = self.write_rows(writer, &table_name, outcome, |batch| {
@@ -385,7 +401,7 @@ impl Session {
                     None => batch,
                 };
                 if keeps {
-                    let rows = self.writer().in_types_of(target, &rows)?;
+                    let rows = self.writer.in_types_of(target, &rows)?;
                     returned.push(if has_versions {
                         with_versions(target, &rows, Did::Insert)?
                     } else {
@@ -430,15 +446,15 @@ impl Session {
             }
             own = insert.source.as_mut().filter(|source| !cast.is_empty() || has_inner_values(source));
         }
-        let Some(source) = own else { return dml(self.plan(statement, parameters)?) };
+        let Some(source) = own else { return dml(self.queries.plan_statement(statement, parameters)?) };
         let query = Statement::Query(source.clone());
-        let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
+        let query = self.queries.plan_statement(DfStatement::Statement(Box::new(query)), parameters)?;
         let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
         // The query in the plan of the INSERT.
-        let selected = given_table(&self.scope, "selected", rows, Vec::new())?;
+        let selected = given_table(self.scope, "selected", rows, Vec::new())?;
         **source = build::all_rows(selected.factor(None));
-        let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
+        let mut insert = dml(self.queries.plan_statement(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
             LogicalPlan::TableScan(scan) if scan.table_name.table() == selected.name() => {
                 let query =
@@ -464,25 +480,25 @@ impl Session {
             return Err(unknown_table(writer.catalog(), name));
         };
         let mut rows = 0;
-        self.each_batch(outcome, |batch| {
+        self.queries.each_of(outcome, &mut |batch| {
             rows += batch.num_rows() as u64;
             writer.append(id, &rows_of(batch)?)
         })?;
         Ok(rows)
     }
+}
 
-    pub(crate) fn each_batch(
-        &self,
-        outcome: Outcome,
-        mut each: impl FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        match outcome {
-            Outcome::Stream { stream, .. } => self.for_each(stream, each),
-            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
-                each(batch)?;
-                self.check_interrupt()
-            }),
+impl Names<'_> {
+    /// Returns a stored table by its name.
+    pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
+        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
+        let found = self.scope.resolve(&parts, None).ok()?;
+        if self.scope.cluster_table(&found).is_some() {
+            return None;
         }
+        let snapshot = self.scope.database(&found.database).ok()?.snapshot;
+        let table = snapshot.table(&found.schema, &found.name)?.clone();
+        (!table.entry().is_unpopulated()).then_some((table, snapshot))
     }
 }
 

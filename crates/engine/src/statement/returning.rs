@@ -1,15 +1,15 @@
 //! RETURNING: a query over the rows that a statement leaves or removes, over the rows of FROM or USING that
 //! were joined with them, and over both versions of these rows (`versions`).
 
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, extension, name_columns_for};
+use crate::session::{Outcome, Parameters};
+use crate::statement::dialect::{extension, name_columns_for};
 use crate::statement::given_rows::given_table;
 use crate::statement::names::Names;
 use crate::statement::refusal::refuse;
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
 use crate::statement::versions::{Meaning, Versions, fields_of, relation_names};
-use crate::statement::writer::Writer;
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -18,7 +18,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, SelectItem, Statement, TableWithJoins, WildcardAdditionalOptions,
 };
@@ -179,7 +178,7 @@ impl Joined {
     }
 }
 
-impl Session {
+impl Dml<'_> {
     /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
     /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
     /// the others' columns behind, then those of the versions if they are named, and their number.
@@ -191,7 +190,7 @@ impl Session {
         change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
     ) -> Result<Outcome> {
         if let Some(returning) = &returning {
-            self.compiler().check_returned(&returning.items)?;
+            self.writer.compiler.check_returned(&returning.items)?;
             refuse(
                 returning.has_versions() && target.is_of_cluster,
                 "old and new in RETURNING from a table of the cluster",
@@ -204,7 +203,7 @@ impl Session {
                 Some(joined) => self.joined_rows(target, (&returning, joined), &rows, parameters),
                 None => self.target_rows(target, &returning, rows, parameters),
             };
-            let (schema, batches) = self.collect_rows(outcome?)?;
+            let (schema, batches) = self.queries.collected(outcome?)?;
             Ok(Outcome::Batches { schema, batches, rows_affected: Some(count) })
         })
     }
@@ -229,18 +228,18 @@ impl Session {
         if let Some(columns) = returning.columns(target) {
             return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
         }
-        let given = given_table(&self.scope, "returned", schema, rows)?;
+        let given = given_table(self.scope, "returned", schema, rows)?;
         let from = build::alone(given.factor(Some(build::name(&target.alias))));
         let mut query = build::select_where(returning.items.clone(), vec![from], None);
         if let Some(versions) = &returning.versions {
-            name_columns_for(&mut query, self.settings.is_wire());
+            name_columns_for(&mut query, self.is_wire);
             let meaning = Meaning::Columns { target, relation: &target.alias, is_own: true };
             versions.write(&mut query, &meaning)?;
         }
         let mut statement = Statement::Query(Box::new(query));
-        extension(self.settings.is_wire()).write(&mut statement);
+        extension(self.is_wire).write(&mut statement);
         selected::rewrite(&mut statement)?;
-        self.execute_parsed(DfStatement::Statement(Box::new(statement)), parameters)
+        self.queries.result(statement, parameters)
     }
 
     /// Runs a query that is planned over the tables themselves, whose names it knows, and reads the
@@ -253,14 +252,14 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Outcome> {
         let mut query = selected::query(returning.items.clone(), joined.from.clone(), None)?;
-        name_columns_for(&mut query, self.settings.is_wire());
+        name_columns_for(&mut query, self.is_wire);
         if let Some(versions) = &returning.versions {
             let meaning = Meaning::Columns { target, relation: VERSIONS, is_own: false };
             versions.write(&mut query, &meaning)?;
             // All columns of a version have been put in.
-            name_columns_for(&mut query, self.settings.is_wire());
+            name_columns_for(&mut query, self.is_wire);
         }
-        let plan = self.plan(as_statement(query), parameters)?;
+        let plan = self.queries.plan(query, parameters)?;
         let rows = joined.rows(rows)?;
         let plan = plan.transform_down(|node| match node == *joined.plan {
             true => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Stop)),
@@ -270,7 +269,7 @@ impl Session {
         if !plan.transformed {
             return Err(Error::internal("RETURNING is not planned over the tables that it names"));
         }
-        self.start_query(plan.data, Purpose::Result)
+        self.queries.start_plan(plan.data, Purpose::Result)
     }
 }
 

@@ -6,12 +6,14 @@ use crate::statement::completion::{Compiler, Numbers};
 use crate::statement::constraint::Checks;
 use crate::statement::definer::{Ddl, Definer};
 use crate::statement::queries::{Queries, Transactions};
+use crate::statement::result::Purpose;
 use crate::statement::writer::Writer;
 use arrow::array::{ArrayRef, Int32Array, UInt64Array};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
 use hypostyle_catalog::scope::{Name, Scope};
 use hypostyle_expr::function::Clock;
@@ -103,27 +105,34 @@ impl Alone {
 }
 
 impl Queries for Alone {
-    fn rows(&self, query: Query, _: &Parameters) -> Result<(SchemaRef, Vec<RecordBatch>)> {
+    fn start(&self, query: Query, _: &Parameters) -> Result<Outcome> {
         self.asked.borrow_mut().push(query.to_string());
-        let rows = self.found.borrow_mut().pop_front().unwrap_or_default();
-        let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
-        Ok((schema, rows))
-    }
-
-    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
-        let (schema, batches) = self.rows(query, parameters)?;
+        let batches = self.found.borrow_mut().pop_front().unwrap_or_default();
+        let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
         Ok(Outcome::Batches { schema, batches, rows_affected: None })
     }
 
-    fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+    fn start_plan(&self, plan: LogicalPlan, _: Purpose) -> Result<Outcome> {
+        Err(Error::internal(format!("nothing is planned here: {plan}")))
+    }
+
+    fn result(&self, statement: Statement, _: &Parameters) -> Result<Outcome> {
+        Err(Error::internal(format!("no statement runs here: {statement}")))
+    }
+
+    fn collected(&self, started: Outcome) -> Result<(SchemaRef, Vec<RecordBatch>)> {
         match started {
-            Outcome::Batches { batches, .. } => batches.into_iter().try_for_each(each),
+            Outcome::Batches { schema, batches, .. } => Ok((schema, batches)),
             _ => Err(Error::internal("a query that was not started here")),
         }
     }
 
-    fn plan(&self, query: Query, _: &Parameters) -> Result<LogicalPlan> {
-        Err(Error::internal(format!("nothing is planned here: {query}")))
+    fn each_of(&self, started: Outcome, each: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        self.collected(started)?.1.into_iter().try_for_each(each)
+    }
+
+    fn plan_statement(&self, statement: DfStatement, _: &Parameters) -> Result<LogicalPlan> {
+        Err(Error::internal(format!("nothing is planned here: {statement}")))
     }
 
     fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan> {

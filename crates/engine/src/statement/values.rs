@@ -315,11 +315,12 @@ impl Session {
             true => with_versions(&target, &returned, Did::Insert)?,
             false => returned,
         };
-        self.write_returning(&target, Some(returning), parameters, |writer| {
-            writer.append(id, &rows)?;
-            Ok((vec![returned], count))
-        })
-        .map(Some)
+        self.dml()
+            .write_returning(&target, Some(returning), parameters, |writer| {
+                writer.append(id, &rows)?;
+                Ok((vec![returned], count))
+            })
+            .map(Some)
     }
 }
 

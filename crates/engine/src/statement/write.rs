@@ -1,7 +1,7 @@
 //! DELETE, UPDATE and TRUNCATE. They are planned as queries for the positions and the new values of
 //! rows, which are then applied. DataFusion's own hooks lose filters.
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters};
 use crate::statement::completion::Completion;
 use crate::statement::constraint::referring;
 use crate::statement::definer::Ddl;
@@ -12,7 +12,7 @@ use crate::statement::refusal::{other_kind, refuse, refuse_output, wrong_kind};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::versions::{Did, with_versions};
-use crate::statement::writer::Writer;
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
@@ -137,7 +137,7 @@ impl Assigned {
     }
 }
 
-impl Session {
+impl Dml<'_> {
     /// Returns the query that a statement runs before it writes, and the table whose rows it finds.
     ///
     /// # Errors
@@ -147,18 +147,17 @@ impl Session {
             Statement::Delete(delete) => {
                 let target = self.names().target_of_delete(delete)?.shown_only();
                 let others = delete.using.as_deref().unwrap_or_default();
-                let selection = self.writer().narrowed(&target, others, delete.selection.clone())?;
+                let selection = self.writer.narrowed(&target, others, delete.selection.clone())?;
                 let delete = Delete { selection, ..delete.clone() };
                 Ok((deleted_rows(&target, &delete, None)?, Some(target)))
             }
             Statement::Update(update) => {
                 let target = self.names().only_target_of(&update.table)?.shown_only();
-                let selection =
-                    self.writer().narrowed(&target, others_of(update), update.selection.clone())?;
+                let selection = self.writer.narrowed(&target, others_of(update), update.selection.clone())?;
                 let update = Update { selection, ..update.clone() };
                 let assigned = match self.assigned_in_place(&target, &update)? {
                     Some(assigned) => assigned,
-                    None => self.writer().assigned(&target, &update.assignments)?,
+                    None => self.writer.assigned(&target, &update.assignments)?,
                 };
                 Ok((updated_values(&target, &assigned, &update, None)?, Some(target)))
             }
@@ -175,11 +174,11 @@ impl Session {
         refuse_output(delete.output.as_ref())?;
         let target = self.names().target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
-        delete.selection = self.writer().narrowed(&target, others, delete.selection.take())?;
-        let returning = self.writer().returning(&target, others, delete.returning.take(), parameters)?;
+        delete.selection = self.writer.narrowed(&target, others, delete.selection.take())?;
+        let returning = self.writer.returning(&target, others, delete.returning.take(), parameters)?;
         let query = deleted_rows(&target, &delete, returning.as_ref())?;
         let ChangedRows { positions, mut rows, .. } =
-            self.writer().changed_rows(query, parameters, returning.is_some())?;
+            self.writer.changed_rows(query, parameters, returning.is_some())?;
         if returning.as_ref().is_some_and(Returning::has_versions) {
             let each = rows.iter().map(|rows| with_versions(&target, rows, Did::Delete));
             rows = each.collect::<Result<_>>()?;
@@ -187,7 +186,7 @@ impl Session {
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
         self.write_returning(&target, returning, parameters, |writer| {
-            self.writer().modify(writer, target.id, &modification)?;
+            self.writer.modify(writer, target.id, &modification)?;
             Ok((rows, count))
         })
     }
@@ -197,31 +196,31 @@ impl Session {
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.names().only_target_of(&update.table)?;
-        update.selection = self.writer().narrowed(&target, others_of(&update), update.selection.clone())?;
+        update.selection = self.writer.narrowed(&target, others_of(&update), update.selection.clone())?;
         if let Some(assigned) = self.assigned_in_place(&target, &update)? {
             return self.update_in_place(&target, &assigned, &update, parameters);
         }
-        let assigned = self.writer().assigned(&target, &update.assignments)?;
+        let assigned = self.writer.assigned(&target, &update.assignments)?;
         let returned = update.returning.take();
-        let returning = self.writer().returning(&target, others_of(&update), returned, parameters)?;
+        let returning = self.writer.returning(&target, others_of(&update), returned, parameters)?;
         let query = updated_values(&target, &assigned, &update, returning.as_ref())?;
         // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
         let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
-        let changed = self.writer().changed_rows_within(query, parameters, true, memory.as_ref())?;
+        let changed = self.writer.changed_rows_within(query, parameters, true, memory.as_ref())?;
         let count = changed.positions.len();
         let others: Vec<RecordBatch> =
             changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
-        let updated = self.writer().updated_rows(&target, &assigned, changed)?;
+        let updated = self.writer.updated_rows(&target, &assigned, changed)?;
         let assigned = assigned.columns(&target);
         let modification = Modification { updated, assigned, ..Modification::default() };
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         self.write_returning(&target, returning, parameters, |writer| {
-            self.writer().modify(writer, target.id, &modification)?;
+            self.writer.modify(writer, target.id, &modification)?;
             let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
                 let rows = beside(rows, others)?;
                 match has_versions {
                     true => {
-                        let old = self.writer().stored_rows(&target, positions)?;
+                        let old = self.writer.stored_rows(&target, positions)?;
                         with_versions(&target, &rows, Did::Update { old: &old })
                     }
                     false => Ok(rows),
