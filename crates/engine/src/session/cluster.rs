@@ -211,19 +211,6 @@ impl Session {
         self.run.lock().identify(name, is_of_transaction);
     }
 
-    /// Runs what changes or checks an open transaction; what it has done to tables of the cluster is that of
-    /// the statement meanwhile.
-    pub(crate) fn with_changes_of<T>(
-        &self,
-        explicit: &mut Explicit,
-        work: impl FnOnce(&mut Explicit) -> Result<T>,
-    ) -> Result<T> {
-        self.run.lock().cluster = std::mem::take(&mut explicit.cluster);
-        let result = work(explicit);
-        explicit.cluster = std::mem::take(&mut self.run.lock().cluster);
-        result
-    }
-
     /// Publishes what a transaction has done to tables of the cluster, in place of committing it;
     /// false if it has done nothing to them.
     ///
@@ -337,6 +324,21 @@ impl Session {
     /// nodes.
     pub fn row_count(&self, table: &TableData) -> u64 {
         self.in_cluster().row_count(table)
+    }
+}
+
+impl InCluster<'_> {
+    /// Runs what changes or checks an open transaction; what it has done to tables of the cluster is that of
+    /// the statement meanwhile.
+    pub(crate) fn with_changes_of<T>(
+        &self,
+        explicit: &mut Explicit,
+        work: impl FnOnce(&mut Explicit) -> Result<T>,
+    ) -> Result<T> {
+        self.run.lock().cluster = std::mem::take(&mut explicit.cluster);
+        let result = work(explicit);
+        explicit.cluster = std::mem::take(&mut self.run.lock().cluster);
+        result
     }
 }
 

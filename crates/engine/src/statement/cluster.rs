@@ -10,6 +10,7 @@ use crate::statement::declared_constraint::{Declared, DeclaredRule, check_keys};
 use crate::statement::definer::{Ddl, Definer};
 use crate::statement::dialect::{cast, parse};
 use crate::statement::names::Names;
+use crate::statement::queries::Queries;
 use crate::statement::refusal::refused_reference;
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -66,55 +67,13 @@ impl Session {
             ClusterStatement::Alter(alter) => {
                 self.identity.privileges.check_machine("ALTER CLUSTER")?;
                 self.ddl().outside_transaction()?;
-                self.alter_cluster(&node, &alter).map(|()| DONE)
+                alter_cluster(self.names(), self, &node, &alter).map(|()| DONE)
             }
             ClusterStatement::Backup { directory } => self.backup_cluster(&node, &directory),
             ClusterStatement::CreateTable { create, distribution } => {
                 self.identity.privileges.check_write()?;
                 self.ddl().outside_transaction()?;
                 self.create_distributed(&node, *create, &distribution, parameters)
-            }
-        }
-    }
-
-    fn alter_cluster(&self, node: &Arc<Node>, alter: &AlterCluster) -> Result<()> {
-        if matches!(alter, AlterCluster::AddNode { .. } | AlterCluster::Promote { .. }) {
-            // Whoever is the first to be asked begins the cluster.
-            node.found_cluster()?;
-        }
-        let catalog = node.known_catalog()?;
-        match alter {
-            AlterCluster::AddNode { name, address } => node.add_node(name, address).map(drop),
-            AlterCluster::Promote { name } if name == node.name() => node.promote().map(drop),
-            AlterCluster::Promote { name } => {
-                let address = catalog.node_named(name)?.address.clone();
-                Err(Error::invalid_input(format!(
-                    "a node makes itself the coordinator: connect to node \"{name}\" at {address}, and run it there"
-                )))
-            }
-            AlterCluster::DrainNode { name } => {
-                let id = catalog.node_named(name)?.id;
-                let state = Change::SetNodeState { node: id, state: NodeState::Draining };
-                let catalog = node.change(state)?;
-                node.take_steps(layout::drain(&catalog, id)?)
-            }
-            AlterCluster::DrainClients { name } => {
-                node.drain_clients(catalog.node_named(name)?.id, &|| self.check_interrupt())
-            }
-            AlterCluster::DropNode { name, force } => {
-                let id = catalog.node_named(name)?.id;
-                let (steps, change) = layout::drop_node(&catalog, id, *force)?;
-                node.take_steps(steps)?;
-                node.change(change).map(drop)
-            }
-            AlterCluster::Rebalance { table } => {
-                // Also where nothing is to be moved.
-                node.check_coordinates()?;
-                let table =
-                    table.as_ref().map(|table| self.names().distributed(&catalog, table)).transpose()?;
-                let table = table.map(|table| table.id);
-                let bytes = node.bytes_of_replicas(&catalog, table)?;
-                node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
             }
         }
     }
@@ -183,6 +142,53 @@ impl Session {
             node.define(Change::DropTable(table.id))?;
         }
         filled
+    }
+}
+
+/// Changes the nodes of the cluster, or where they have their rows.
+fn alter_cluster(
+    names: Names<'_>,
+    queries: &dyn Queries,
+    node: &Arc<Node>,
+    alter: &AlterCluster,
+) -> Result<()> {
+    if matches!(alter, AlterCluster::AddNode { .. } | AlterCluster::Promote { .. }) {
+        // Whoever is the first to be asked begins the cluster.
+        node.found_cluster()?;
+    }
+    let catalog = node.known_catalog()?;
+    match alter {
+        AlterCluster::AddNode { name, address } => node.add_node(name, address).map(drop),
+        AlterCluster::Promote { name } if name == node.name() => node.promote().map(drop),
+        AlterCluster::Promote { name } => {
+            let address = catalog.node_named(name)?.address.clone();
+            Err(Error::invalid_input(format!(
+                "a node makes itself the coordinator: connect to node \"{name}\" at {address}, and run it there"
+            )))
+        }
+        AlterCluster::DrainNode { name } => {
+            let id = catalog.node_named(name)?.id;
+            let state = Change::SetNodeState { node: id, state: NodeState::Draining };
+            let catalog = node.change(state)?;
+            node.take_steps(layout::drain(&catalog, id)?)
+        }
+        AlterCluster::DrainClients { name } => {
+            node.drain_clients(catalog.node_named(name)?.id, &|| queries.proceed())
+        }
+        AlterCluster::DropNode { name, force } => {
+            let id = catalog.node_named(name)?.id;
+            let (steps, change) = layout::drop_node(&catalog, id, *force)?;
+            node.take_steps(steps)?;
+            node.change(change).map(drop)
+        }
+        AlterCluster::Rebalance { table } => {
+            // Also where nothing is to be moved.
+            node.check_coordinates()?;
+            let table = table.as_ref().map(|table| names.distributed(&catalog, table)).transpose()?;
+            let table = table.map(|table| table.id);
+            let bytes = node.bytes_of_replicas(&catalog, table)?;
+            node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
+        }
     }
 }
 

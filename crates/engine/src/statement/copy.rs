@@ -17,7 +17,7 @@ use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::names::name_columns;
 use hypostyle_sql::statement::{CopyFrom, CopyOption, CopyTo, CopyValue};
 use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{Error, Identity, LogicalType, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -38,7 +38,7 @@ fn pair((name, value): CopyOption) -> Pair {
 impl Session {
     /// Runs COPY table FROM 'file'.
     pub(super) fn copy_from(&self, copy: CopyFrom) -> Result<Outcome> {
-        self.check_files()?;
+        check_files(&self.identity)?;
         let CopyFrom { table, columns, path, options } = copy;
         let mut given: Vec<Pair> = options.into_iter().map(pair).collect();
         let Name { database, schema, name } = self.names().resolve(&table)?;
@@ -93,7 +93,7 @@ impl Session {
 
     /// Runs COPY … TO 'file'.
     pub(super) fn copy_to(&self, copy: CopyTo) -> Result<Outcome> {
-        self.check_files()?;
+        check_files(&self.identity)?;
         let CopyTo { mut query, path, options } = copy;
         let mut given: Vec<Pair> = options.into_iter().map(pair).collect();
         let format = take_format(&path, &mut given)?;
@@ -109,10 +109,11 @@ impl Session {
         })?;
         Ok(Outcome::Done { rows_affected: Some(rows) })
     }
+}
 
-    fn check_files(&self) -> Result<()> {
-        self.identity.privileges.check_machine("read or write files of this machine")
-    }
+/// Checks that a user may name files.
+fn check_files(identity: &Identity) -> Result<()> {
+    identity.privileges.check_machine("read or write files of this machine")
 }
 
 /// Returns the field as which a file's column is read for a column.

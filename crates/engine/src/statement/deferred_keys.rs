@@ -29,9 +29,9 @@ impl Session {
         }
         let checked = match deferred {
             true => Ok(()),
-            false => {
-                self.with_changes_of(&mut explicit, |explicit| self.checks().check_deferred(explicit, false))
-            }
+            false => self
+                .in_cluster()
+                .with_changes_of(&mut explicit, |explicit| self.checks().check_deferred(explicit, false)),
         };
         *self.transaction.lock() = Some(explicit);
         checked.map(|()| DONE)

@@ -87,6 +87,7 @@ use crate::session::{Outcome, Parameters, Session, may_lock};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
+use attach::show_databases;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement, VacuumStatement,
@@ -110,6 +111,7 @@ use macros::refuse_stored;
 use maintenance::built_in_extension;
 use materialized::refuse_materialized;
 use pivot::write_pivots_out;
+use queries::Queries;
 use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
 use shares::shares;
@@ -216,7 +218,7 @@ impl Session {
     /// Runs a statement that was parsed for an earlier time.
     fn execute_again(&self, sql: &str, other: &Other, parameters: &Parameters) -> Result<Outcome> {
         let statement = DfStatement::Statement(Box::new(other.statement.as_ref().clone()));
-        let outcome = match self.may_be_small(&statement) {
+        let outcome = match self.names().may_be_small(&statement) {
             true => self.execute_parsed(statement, parameters),
             // What a view reads nests apart from the text, and so do the definitions of a table that changes.
             false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
@@ -258,17 +260,6 @@ impl Session {
         if may_change {
             *self.spare_state.lock() = None;
             self.remembered.lock().forget_results();
-        }
-    }
-
-    /// Returns the outcome with all its rows.
-    fn computed(&self, outcome: Outcome) -> Result<Outcome> {
-        match outcome {
-            stream @ Outcome::Stream { .. } => {
-                let (schema, batches) = self.collect_rows(stream)?;
-                Ok(Outcome::Batches { schema, batches, rows_affected: None })
-            }
-            other => Ok(other),
         }
     }
 
@@ -328,7 +319,7 @@ impl Session {
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
             SqlStatement::SetSchema { name } => self.set_search_path(&name),
             SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
-            SqlStatement::ShowDatabases => self.show_databases(),
+            SqlStatement::ShowDatabases => show_databases(&self.scope, &self.identity),
             SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
             SqlStatement::ShowSessions => self.show_sessions(),

@@ -66,6 +66,17 @@ pub(super) trait Queries {
         self.each_of(self.start(query, parameters)?, each)
     }
 
+    /// Returns the outcome with all its rows.
+    fn computed(&self, outcome: Outcome) -> Result<Outcome> {
+        match outcome {
+            stream @ Outcome::Stream { .. } => {
+                let (schema, batches) = self.collected(stream)?;
+                Ok(Outcome::Batches { schema, batches, rows_affected: None })
+            }
+            other => Ok(other),
+        }
+    }
+
     /// Returns the first row that a query gives.
     fn first_row(&self, query: Query) -> Result<Option<RecordBatch>> {
         let (_, batches) = self.rows(query, &Parameters::None)?;

@@ -218,7 +218,7 @@ impl Session {
         statement: DfStatement,
         parameters: &Parameters,
     ) -> Result<(Outcome, SessionState)> {
-        let may_be_small = self.may_be_small(&statement);
+        let may_be_small = self.names().may_be_small(&statement);
         let planning = self.planning(state, purpose, statement, parameters)?;
         let (plans, own_scope) = (self.plans.clone(), self.scope.clone());
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
@@ -269,25 +269,6 @@ impl Session {
         started
     }
 
-    /// Says whether a query is for a few short expressions of one stored table, or of none.
-    pub(super) fn may_be_small(&self, statement: &DfStatement) -> bool {
-        let DfStatement::Statement(statement) = statement else { return false };
-        let Statement::Query(query) = statement.as_ref() else { return false };
-        let SetExpr::Select(select) = query.body.as_ref() else { return false };
-        let is_stored = |table: &TableWithJoins| match &table.relation {
-            TableFactor::Table { name, args: None, .. } => {
-                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(&self.scope, name))
-            }
-            _ => false,
-        };
-        query.with.is_none()
-            && select.projection.len() <= ITEMS_MAX
-            && select.from.len() <= 1
-            && select.from.iter().all(is_stored)
-            && walk(query, &mut Short::default()).is_continue()
-            && !asks_for_columns(statement)
-    }
-
     /// Returns a stored table by its name.
     pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
         self.names().table_of(name)
@@ -329,6 +310,27 @@ impl Session {
                 self.check_interrupt()
             }),
         }
+    }
+}
+
+impl Names<'_> {
+    /// Says whether a query is for a few short expressions of one stored table, or of none.
+    pub(super) fn may_be_small(&self, statement: &DfStatement) -> bool {
+        let DfStatement::Statement(statement) = statement else { return false };
+        let Statement::Query(query) = statement.as_ref() else { return false };
+        let SetExpr::Select(select) = query.body.as_ref() else { return false };
+        let is_stored = |table: &TableWithJoins| match &table.relation {
+            TableFactor::Table { name, args: None, .. } => {
+                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(self.scope, name))
+            }
+            _ => false,
+        };
+        query.with.is_none()
+            && select.projection.len() <= ITEMS_MAX
+            && select.from.len() <= 1
+            && select.from.iter().all(is_stored)
+            && walk(query, &mut Short::default()).is_continue()
+            && !asks_for_columns(statement)
     }
 }
 

@@ -2,8 +2,8 @@
 //! as they were when its transaction commits what it has changed.
 
 use crate::session::{Parameters, Session, may_lock};
-use crate::statement::dialect::as_statement;
 use crate::statement::names::Names;
+use crate::statement::queries::Queries;
 use crate::statement::target::Target;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
@@ -72,7 +72,7 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<()> {
         let rows = match place.and_then(|place| rows_taken(query, place, target)) {
-            Some(query) if !has_effects(&query) => self.positions_of(query, parameters)?,
+            Some(query) if !has_effects(&query) => positions_of(self, query, parameters)?,
             _ => None,
         };
         let mut transaction = self.transaction.lock();
@@ -84,20 +84,24 @@ impl Session {
         }
         Ok(())
     }
+}
 
-    /// Returns the positions in the last column of a query; `None` where it has no rows of one table each, as
-    /// one with aggregates, so that it cannot be planned.
-    fn positions_of(&self, query: Query, parameters: &Parameters) -> Result<Option<RoaringTreemap>> {
-        let Ok(outcome) = self.query(as_statement(query), parameters) else { return Ok(None) };
-        let mut positions = RoaringTreemap::new();
-        self.each_batch(outcome, |batch| {
-            let last = batch.num_columns().saturating_sub(1);
-            // An outer join adds rows that have none.
-            positions.extend(batch.column(last).as_primitive::<UInt64Type>().iter().flatten());
-            Ok(())
-        })?;
-        Ok(Some(positions))
-    }
+/// Returns the positions in the last column of a query; `None` where it has no rows of one table each, as
+/// one with aggregates, so that it cannot be planned.
+fn positions_of(
+    queries: &dyn Queries,
+    query: Query,
+    parameters: &Parameters,
+) -> Result<Option<RoaringTreemap>> {
+    let Ok(outcome) = queries.start(query, parameters) else { return Ok(None) };
+    let mut positions = RoaringTreemap::new();
+    queries.each_of(outcome, &mut |batch| {
+        let last = batch.num_columns().saturating_sub(1);
+        // An outer join adds rows that have none.
+        positions.extend(batch.column(last).as_primitive::<UInt64Type>().iter().flatten());
+        Ok(())
+    })?;
+    Ok(Some(positions))
 }
 
 impl Names<'_> {

@@ -23,7 +23,7 @@ use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::statement::Pragma;
 use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Identity, Result, did_you_mean};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -209,7 +209,7 @@ impl Session {
             if is_own_setting(&name) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
-            self.check_engine_setting(&name)?;
+            check_engine_setting(&self.identity, &name)?;
             values.iter().try_for_each(|value| check_bounds(&name, &text_of(value)))?;
         }
         if let Set::SetTimeZone { value, .. } = &set {
@@ -261,28 +261,9 @@ impl Session {
             own if is_own_setting(own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
-            _ => self.check_engine_setting(name)?,
+            _ => check_engine_setting(&self.identity, name)?,
         }
         self.query(DfStatement::Reset(reset), &Parameters::None)
-    }
-
-    /// Checks that a setting of DataFusion may be set, because some can take all memory of the
-    /// machine.
-    ///
-    /// # Errors
-    /// `UnknownName` for other settings; `Denied` without the right to change settings of
-    /// everybody.
-    fn check_engine_setting(&self, name: &str) -> Result<()> {
-        let name = name.replace('"', "");
-        if !name.contains('.') {
-            return Err(unknown(&name));
-        }
-        if name.starts_with("datafusion.runtime.") {
-            return Err(Error::unsupported(format!(
-                "{name} cannot be set; set memory_limit, query_memory_limit, temp_directory or temp_directory_limit"
-            )));
-        }
-        self.identity.privileges.check_machine(&format!("set {name}"))
     }
 
     /// Runs `PRAGMA name` and `PRAGMA name = value`.
@@ -521,6 +502,25 @@ impl Session {
         let show = Statement::ShowVariable { variable: parts_of_setting(name) };
         self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
     }
+}
+
+/// Checks that a setting of DataFusion may be set, because some can take all memory of the
+/// machine.
+///
+/// # Errors
+/// `UnknownName` for other settings; `Denied` without the right to change settings of
+/// everybody.
+fn check_engine_setting(identity: &Identity, name: &str) -> Result<()> {
+    let name = name.replace('"', "");
+    if !name.contains('.') {
+        return Err(unknown(&name));
+    }
+    if name.starts_with("datafusion.runtime.") {
+        return Err(Error::unsupported(format!(
+            "{name} cannot be set; set memory_limit, query_memory_limit, temp_directory or temp_directory_limit"
+        )));
+    }
+    identity.privileges.check_machine(&format!("set {name}"))
 }
 
 /// Says whether a setting of ours is the session's, and not everybody's.

@@ -7,6 +7,7 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
 use crate::statement::given_rows::given_table;
 use crate::statement::names::Names;
+use crate::statement::queries::Queries;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Cte, FromTable, ObjectName, Query, Statement, TableFactor, TableObject, Visitor, With,
