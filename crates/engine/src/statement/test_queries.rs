@@ -113,7 +113,7 @@ impl Queries for Alone {
     }
 
     fn start_plan(&self, plan: LogicalPlan, _: Purpose) -> Result<Outcome> {
-        Err(Error::internal(format!("nothing is planned here: {plan}")))
+        Err(Error::internal(format!("nothing is planned here: {plan:?}")))
     }
 
     fn result(&self, statement: Statement, _: &Parameters) -> Result<Outcome> {
@@ -132,11 +132,11 @@ impl Queries for Alone {
     }
 
     fn plan_statement(&self, statement: DfStatement, _: &Parameters) -> Result<LogicalPlan> {
-        Err(Error::internal(format!("nothing is planned here: {statement}")))
+        Err(Error::internal(format!("nothing is planned here: {statement:?}")))
     }
 
     fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan> {
-        Err(Error::internal(format!("nothing is planned here: {statement}")))
+        Err(Error::internal(format!("nothing is planned here: {statement:?}")))
     }
 
     fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>> {
