@@ -94,7 +94,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use dialect::{as_statement, extension, name_columns_for};
 use error_place::{located, located_within};
-use hypostyle_catalog::scope::{Name, TEMPORARY};
+use hypostyle_catalog::scope::{Name, Scope, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
@@ -106,7 +106,7 @@ use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
 use hypostyle_sql::{Statement as SqlStatement, build};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use macros::refuse_stored;
 use maintenance::built_in_extension;
 use materialized::refuse_materialized;
@@ -114,6 +114,8 @@ use pivot::write_pivots_out;
 use queries::Queries;
 use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
+use sessions::{kill_session, show_sessions};
+use settings::{set_search_path, show_tables};
 use shares::shares;
 use std::path::Path;
 use std::sync::Arc;
@@ -293,7 +295,7 @@ impl Session {
             SqlStatement::Analyze { tables } => self.names().analyze_tables(&tables),
             SqlStatement::BackupDatabase { directory } => self.backup(Path::new(&directory)),
             SqlStatement::CheckDatabase => self.check_database(),
-            SqlStatement::Checkpoint => self.checkpoint(),
+            SqlStatement::Checkpoint => checkpoint(&self.scope, &self.identity),
             SqlStatement::CommentOnConstraint(comment) => self.ddl().comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
@@ -310,19 +312,19 @@ impl Session {
             SqlStatement::ExportDatabase { directory } => self.export_database(Path::new(&directory)),
             SqlStatement::Extension { name } => built_in_extension(&name),
             SqlStatement::ImportDatabase { directory } => self.import_database(Path::new(&directory)),
-            SqlStatement::Kill(kill) => self.kill_session(kill),
+            SqlStatement::Kill(kill) => kill_session(&self.engine, &self.identity, kill),
             SqlStatement::Pragma(pragma) => self.pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
             SqlStatement::RefreshMaterialized(refresh) => self.ddl().refresh_materialized(refresh),
             SqlStatement::ResetVariable { name } => self.reset_variable(&name),
             SqlStatement::Refused(why) => Err(Error::unsupported(why)),
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
-            SqlStatement::SetSchema { name } => self.set_search_path(&name),
+            SqlStatement::SetSchema { name } => set_search_path(&self.scope, &self.settings, &name),
             SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
             SqlStatement::ShowDatabases => show_databases(&self.scope, &self.identity),
             SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
-            SqlStatement::ShowSessions => self.show_sessions(),
+            SqlStatement::ShowSessions => show_sessions(&self.engine, &self.identity, self.id),
             SqlStatement::Summarize(query) => summarize(self, *query),
             SqlStatement::Vacuum { tables } => self.vacuum_tables(&tables),
         }
@@ -359,12 +361,6 @@ impl Session {
             return outcome.map_err(|error| self.told_of_column(error, &insert, parameters));
         }
         self.execute_parsed(statement, parameters)
-    }
-
-    fn checkpoint(&self) -> Result<Outcome> {
-        self.identity.privileges.check_write()?;
-        self.scope.current_database()?.database.checkpoint()?;
-        Ok(DONE)
     }
 
     fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
@@ -452,7 +448,7 @@ impl Session {
                 obj_type: ShowCreateObject::Table | ShowCreateObject::View,
                 obj_name,
             } => self.names().show_create(&obj_name),
-            Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
+            Statement::ShowTables { show_options, .. } => show_tables(self, &self.scope, show_options),
             Statement::ExplainTable { table_name, .. } => {
                 self.describe_query(build::all_rows(build::table(table_name, None)), parameters)
             }
@@ -705,6 +701,13 @@ impl Session {
             .map_err(|error| Error::internal(format!("cannot list the damage: {error}")))?;
         Ok(Outcome::batch(batch))
     }
+}
+
+/// Runs CHECKPOINT.
+fn checkpoint(scope: &Scope, identity: &Identity) -> Result<Outcome> {
+    identity.privileges.check_write()?;
+    scope.current_database()?.database.checkpoint()?;
+    Ok(DONE)
 }
 
 /// Returns the columns of a table made from data of this schema.

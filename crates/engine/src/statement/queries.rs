@@ -15,8 +15,8 @@ use hypostyle_types::{Error, LogicalType, Result};
 
 /// Answers the queries of a statement: the session that runs it, or what stands for one in tests.
 pub(super) trait Queries {
-    /// Starts a query, whose rows are wanted later.
-    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome>;
+    /// Starts a statement that is planned, whose rows are wanted later.
+    fn start_statement(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome>;
 
     /// Starts what is planned.
     fn start_plan(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome>;
@@ -49,6 +49,11 @@ pub(super) trait Queries {
 
     fn plan(&self, query: Query, parameters: &Parameters) -> Result<LogicalPlan> {
         self.plan_statement(as_statement(query), parameters)
+    }
+
+    /// Starts a query, whose rows are wanted later.
+    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
+        self.start_statement(as_statement(query), parameters)
     }
 
     /// Returns the columns and the rows of a query.
@@ -137,8 +142,8 @@ impl Transactions for Session {
 }
 
 impl Queries for Session {
-    fn start(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
-        self.query(as_statement(query), parameters)
+    fn start_statement(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
+        self.query(statement, parameters)
     }
 
     fn start_plan(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {

@@ -105,8 +105,8 @@ impl Alone {
 }
 
 impl Queries for Alone {
-    fn start(&self, query: Query, _: &Parameters) -> Result<Outcome> {
-        self.asked.borrow_mut().push(query.to_string());
+    fn start_statement(&self, statement: DfStatement, _: &Parameters) -> Result<Outcome> {
+        self.asked.borrow_mut().push(statement.to_string());
         let batches = self.found.borrow_mut().pop_front().unwrap_or_default();
         let schema = batches.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
         Ok(Outcome::Batches { schema, batches, rows_affected: None })
