@@ -170,7 +170,7 @@ impl Queries for Session {
         let state = self.context.state();
         let statement = DfStatement::Statement(Box::new(statement));
         let snapshot = self.scope.current_database()?.snapshot;
-        let may_be_small = self.may_be_small(&statement);
+        let may_be_small = self.names().may_be_small(&statement);
         let planned = async move {
             bind_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
         };
