@@ -10,7 +10,6 @@ use crate::statement::constraint::referring;
 use crate::statement::definer::Definer;
 use crate::statement::dialect::cast;
 use crate::statement::given_rows::published_rows;
-use crate::statement::queries::Queries;
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
 use hypostyle_expr::time_zone::is_zoned;

@@ -3,7 +3,6 @@
 
 use crate::statement::constraint::told;
 use crate::statement::planned_parameters::literal;
-use crate::statement::queries::Queries;
 use crate::statement::target::Target;
 use crate::statement::violation::ends;
 use crate::statement::writer::Writer;

@@ -4,7 +4,6 @@
 use crate::session::Parameters;
 use crate::statement::constraint::{referring, restricted, with_view_of};
 use crate::statement::given_rows::{given_rows, positions_and};
-use crate::statement::queries::Queries;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::writer::Writer;
 use arrow::array::{RecordBatch, UInt64Array};
