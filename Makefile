@@ -74,8 +74,12 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 		-- crash:: images:: faults:: isolation:: model:: --nocapture --test-threads 1
 	@. scripts/build_env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) HYPOSTYLE_TEST_ALLOCATIONS=all \
 		cargo test --locked -p hypostyle-storage --test allocation -- --nocapture --test-threads 1
+	@. scripts/build_env.sh && cargo test --locked --release -p hypostyle-placement --lib \
+		-- --ignored --nocapture --test-threads 1 larger_models
 	@. scripts/build_env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
-		cargo test --locked --release -p hypostyle-cli --test cluster -- --nocapture --test-threads 1
+		cargo test --locked --release -p hypostyle-placement --test all -- --nocapture random_histories
+	@. scripts/build_env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
+		cargo test --locked --release -p hypostyle-cli --test cluster -- --include-ignored --nocapture --test-threads 1
 	@scripts/test_upgrade.sh
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \

@@ -4,6 +4,9 @@ more workers for the same data (speedup), and more data for more workers (scaleu
 Workers have a part of a core each (`nodes.py`), so that eight of them and a coordinator without rows
 fit on two cores. Beside each total stands the ceiling: the time of one worker alone, without a
 cluster, over its share of the rows. A total is of the 13 queries, run by run.
+
+Queries of which rows have to move, TPC-H among them, run in stages on all nodes, and beside that as they
+would without: their rows come to the node that is asked.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ import hypostyle
 
 from answers import difference
 from chart import Chart
-from dataset import Pair, ssb, ssb_queries
+from dataset import Pair, queries, ssb, ssb_queries, tpch
 from measure import RESULTS, Bar, Measurement, Report, cache_directory, options, timed
 from nodes import Cluster, Cores, Lab
 from protocol.processes import program
@@ -45,6 +48,17 @@ APPEND_WORKERS = (1, 4)
 INSERT_WORKERS, INSERT_ROWS = 2, 500  # of each writer
 INSERT_RATES = {1: 300, 8: 1000}  # rows a second that writers have at least, each with a table of its own
 INSERT_BYTES = 20_000  # that a row takes at most on all links
+MOVED_ROWS = 2_000_000  # of each of two tables
+MOVED_WORKERS = {4: 2.5, 8: 4.0}  # how many times as fast as without stages they are at least
+MOVED_QUERIES = {
+    "join by other keys": "SELECT count(*), sum(one.v + other.v) FROM one JOIN other ON one.g = other.g",
+    "groups by another key": """SELECT count(*), sum(of_group)
+        FROM (SELECT g, count(*) AS of_group FROM one GROUP BY g) AS of_groups""",
+}
+TPCH_CORES = Cores(worker=0.5, coordinator=0.3)
+TPCH_WORKERS, TPCH_FASTER = 4, 2.0  # as one worker is
+TPCH_NOT_SLOWER = 1 / 1.05  # than without stages; runs of one query differ by as much
+WITHOUT_STAGES, ONE_WORKER = "without stages", "one worker"
 ALONE = "alone"  # without a cluster
 FEWEST = "fewest"  # workers
 
@@ -285,6 +299,90 @@ def insert(pool: ThreadPoolExecutor, writers: list[tuple[Any, str]]) -> None:
     list(pool.map(write, writers))
 
 
+def moved_rows(bench: Bench) -> None:
+    """Measure a join and groups by other keys than those of the tables: in stages, and on the node that is
+    asked.
+    """
+    rows = round(MOVED_ROWS * min(bench.options.sf, 1))
+    for workers, ratio in MOVED_WORKERS.items():
+        with bench.cluster(workers) as cluster, cluster.coordinator.connect() as connection:
+            # Keys that each row has once, in another order.
+            for table, step in (("one", 7919), ("other", 7907)):
+                fragments = f"PARTITION BY HASH (k) INTO {4 * workers} FRAGMENTS"
+                connection.sql(f"CREATE TABLE {table} (k BIGINT, g BIGINT, v BIGINT) {fragments}")
+                values = f"SELECT x, x * {step} % {rows}, x % 1000 FROM generate_series(1, {rows}) AS r (x)"
+                connection.sql(f"INSERT INTO {table} {values}")
+            for name, sql in MOVED_QUERIES.items():
+                found = {}
+                for stages in ("on", "off"):
+                    connection.sql(f"SET stages = {stages}")
+                    answer = fetch(connection, sql)
+                    cluster.limit()
+                    fetch(connection, sql)
+                    samples = [timed(fetch, connection, sql)[0] for _ in range(bench.options.runs)]
+                    cluster.free()
+                    found[stages] = (samples, answer)
+                (ours, answer), (others, expected) = found["on"], found["off"]
+                bar = Bar(ratio_min=ratio, peer=WITHOUT_STAGES)
+                wrong = difference(answer, expected) is not None
+                what = f"{name}, {rows:,} rows, {workers} workers"
+                bench.report.add(Measurement(what, ours, {WITHOUT_STAGES: others}, bar, wrong=wrong))
+
+
+def tpch_over_workers(bench: Bench) -> None:
+    """Measure the queries of TPC-H on one worker alone, and on several with stages and without."""
+    sf = bench.options.tpch_sf or bench.options.sf
+    with duckdb.connect(tpch(sf, bench.options.fresh, with_csv=False).duckdb, read_only=True) as peer:
+        known = {name: peer.sql(sql).fetchall() for name, sql in queries().items()}
+    call, lab, wrong = f"CALL tpch_generate(sf => {sf:g})", bench.lab, set[str]()
+
+    def run(connection: Any) -> dict[str, list[float]]:
+        samples = {}
+        for name, sql in queries().items():
+            rows = fetch(connection, sql)
+            # Rows that are equal to ORDER BY have no order.
+            pair = (sorted(rows, key=str), sorted(known[name], key=str))
+            if (found := difference(rows, known[name])) and difference(*pair):
+                wrong.add(name)
+                bench.report.note(f"WRONG: TPC-H {name} at SF {sf:g}: {found}")
+            samples[name] = [timed(fetch, connection, sql)[0] for _ in range(bench.options.runs)]
+        return samples
+
+    with (
+        tempfile.TemporaryDirectory(dir=lab.directory) as directory,
+        lab.node(Path(directory), "alone") as node,
+        node.connect() as connection,
+    ):
+        connection.sql(call)
+        node.limit(TPCH_CORES.worker)
+        alone = run(connection)
+    found = {}
+    with (
+        tempfile.TemporaryDirectory(dir=lab.directory) as directory,
+        lab.cluster(Path(directory), TPCH_WORKERS, TPCH_CORES) as cluster,
+        cluster.coordinator.connect() as connection,
+    ):
+        connection.sql(call)
+        cluster.limit()
+        for stages in ("auto", "off"):
+            connection.sql(f"SET stages = {stages}")
+            found[stages] = run(connection)
+        cluster.free()
+    ours, others = found["auto"], found["off"]
+    for name, samples in ours.items():
+        bar = Bar(ratio_min=TPCH_NOT_SLOWER, peer=WITHOUT_STAGES)
+        what = f"TPC-H {name}, {TPCH_WORKERS} workers"
+        measured = Measurement(what, samples, {WITHOUT_STAGES: others[name]}, bar, wrong=name in wrong)
+        bench.report.add(measured)
+    one, before, total = (
+        [sum(runs) for runs in zip(*samples.values(), strict=True)] for samples in (alone, others, ours)
+    )
+    bar = Bar(ratio_min=TPCH_FASTER, peer=ONE_WORKER)
+    what = f"TPC-H SF {sf:g}, {TPCH_WORKERS} workers, all queries"
+    peers = {ONE_WORKER: one, WITHOUT_STAGES: before}
+    bench.report.add(Measurement(what, total, peers, bar, wrong=bool(wrong)))
+
+
 def peers(bench: Bench) -> None:
     """Measure the queries on one node with all cores: here, and on DuckDB."""
     pair, sf = bench.pair, bench.options.sf
@@ -362,6 +460,7 @@ def arguments() -> Namespace:
     parser.add_argument("--scaleup-sf", type=float, default=0.25, help="scale factor for each worker")
     parser.add_argument("--cores", type=float, default=0.2, help="share of a core for each worker")
     parser.add_argument("--coordinator-cores", type=float, default=0.3, help="the same for the coordinator")
+    parser.add_argument("--tpch-sf", type=float, help="scale factor of TPC-H; that of --sf without it")
     parser.add_argument("--program", type=Path, default=program("hypostyle"))
     return parser.parse_args()
 
@@ -379,7 +478,18 @@ def main(given: Namespace) -> None:
         report.note(f"network: {lab.network}")
         report.note("the coordinator is drained before there are tables: it has no rows and is not counted")
         bench = Bench(given, lab, report, {}, {}, ssb(given.sf, given.fresh), {}, set())
-        for experiment in (one_node, ceilings, speedup, scaleup, append, inserts, peers):
+        experiments = (
+            one_node,
+            ceilings,
+            speedup,
+            scaleup,
+            append,
+            inserts,
+            moved_rows,
+            tpch_over_workers,
+            peers,
+        )
+        for experiment in experiments:
             experiment(bench)
         report.details = {
             "limits": lab.limits,

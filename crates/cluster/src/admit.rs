@@ -8,7 +8,9 @@ use crate::node::Node;
 use crate::peers::{Answer, is_behind, is_unreachable, not_here, unexpected};
 use hypostyle_placement::catalog::{Catalog, Change, Node as Member, NodeState};
 use hypostyle_placement::{Epoch, NodeId};
+use hypostyle_sql::identifier::quoted;
 use hypostyle_types::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -180,8 +182,10 @@ impl Node {
     }
 
     /// Checks that this database keeps what another process was heard to keep that is this node, and what all
-    /// other nodes keep: any of them may have been in a majority with that process. Whoever is asked for a
-    /// majority of two nodes is the only other one, and tells the coordinator itself.
+    /// other nodes keep: any of them may have been in a majority with that process. One that is lost by the
+    /// catalog may, too: it has a vote, and may have been promised a term by that process which the others
+    /// hear of later (a test of `crates/placement/src/term/model.rs` shows what comes of it). Of two nodes,
+    /// whoever is asked for a majority is the only other one, and tells the coordinator itself.
     ///
     /// # Errors
     /// `Conflict` (55000) if it keeps less, or a node does not answer.
@@ -196,24 +200,21 @@ impl Node {
         }
         let heard = self.ask_others(catalog, &Request::Identify)?;
         let end = Instant::now() + MAJORITY;
-        for _ in 0..others {
-            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
-                Ok(Ok(Reply::Identity { promised, stored, .. })) => {
-                    if kept.forgets(Kept { promised, stored }) {
-                        return Err(old_copy(found, "other nodes have promised or stored more than it"));
-                    }
-                }
-                _ => {
-                    return Err(not_here(format!(
-                        "another process was node \"{}\" at {}: this one coordinates only once all other nodes have said \
-                         that it has forgotten nothing, and one of them does not answer",
-                        self.name(),
-                        catalog.node(self.id()).map_or("?", |own| own.address.as_str())
-                    )));
-                }
+        let mut silent: BTreeSet<NodeId> = catalog.nodes.iter().map(|member| member.id).collect();
+        silent.remove(&self.id());
+        while !silent.is_empty()
+            && let Ok(answer) = heard.recv_timeout(end.saturating_duration_since(Instant::now()))
+        {
+            let Ok(Reply::Identity { node, promised, stored, .. }) = answer else { continue };
+            if kept.forgets(Kept { promised, stored }) {
+                return Err(old_copy(found, "other nodes have promised or stored more than it"));
             }
+            silent.remove(&node);
         }
-        Ok(())
+        match silent.is_empty() {
+            true => Ok(()),
+            false => Err(not_here(unsure(catalog, found, &silent))),
+        }
     }
 
     /// Does what [`Self::check_alone`] says for a node that begins: the process that was it before may take a
@@ -297,6 +298,33 @@ pub(crate) fn keep_alone(node: Weak<Node>) -> Result<()> {
     })
 }
 
+/// Returns why a database is not taken for a node as long as some others do not say what they know of it, and
+/// what somebody can do: the others, if they are a majority, take it for a node that has moved.
+fn unsure(catalog: &Catalog, found: &Member, silent: &BTreeSet<NodeId>) -> String {
+    let named = |member: &Member| match member.state {
+        NodeState::Lost => format!("\"{}\" (lost)", member.name),
+        NodeState::Active | NodeState::Draining => format!("\"{}\"", member.name),
+    };
+    let away = catalog.nodes.iter().filter(|member| silent.contains(&member.id));
+    let away: Vec<String> = away.map(named).collect();
+    let there = catalog.nodes.len().saturating_sub(silent.len() + 1);
+    let or_moved = match there > catalog.nodes.len() / 2 {
+        true => format!(
+            ", or say ALTER CLUSTER ADD NODE {} ADDRESS '{}' on the node that coordinates",
+            quoted(&found.name),
+            found.address
+        ),
+        false => String::new(),
+    };
+    format!(
+        "another process was node \"{}\" at {}: this one coordinates only once all other nodes have said that it has \
+         forgotten nothing, and one of them does not answer: {}. Start it{or_moved}",
+        found.name,
+        catalog.node(found.id).map_or("?", |own| own.address.as_str()),
+        away.join(", ")
+    )
+}
+
 /// Returns the error for a database that is no node of the cluster any more.
 fn old_copy(found: &Member, why: &str) -> Error {
     not_here(format!(
@@ -304,4 +332,36 @@ fn old_copy(found: &Member, why: &str) -> Error {
          empty one",
         found.address, found.name
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_for_nodes_that_are_away_is_told_what_to_do() {
+        let member = |number: u128, state| Member {
+            id: NodeId(Uuid::from_u128(number)),
+            name: format!("n{number}"),
+            address: format!("h{number}:1"),
+            state,
+        };
+        let mut catalog = Catalog::new(Uuid::from_u128(9), member(1, NodeState::Active)).unwrap();
+        catalog.nodes.extend([2, 3, 4].map(|number| member(number, NodeState::Active)));
+        catalog.nodes.push(member(5, NodeState::Lost));
+        let found = Member { address: "elsewhere:1".into(), ..member(2, NodeState::Active) };
+        let of = |numbers: &[u128]| -> BTreeSet<NodeId> {
+            numbers.iter().map(|number| NodeId(Uuid::from_u128(*number))).collect()
+        };
+        let said = unsure(&catalog, &found, &of(&[5]));
+        assert!(
+            said.contains("node \"n2\" at h2:1") && said.contains("does not answer: \"n5\" (lost). Start")
+        );
+        assert!(said.ends_with(
+            "say ALTER CLUSTER ADD NODE \"n2\" ADDRESS 'elsewhere:1' on the node that coordinates"
+        ));
+        // The others are no majority.
+        let said = unsure(&catalog, &found, &of(&[4, 5]));
+        assert!(said.ends_with("does not answer: \"n4\", \"n5\" (lost). Start it"), "{said}");
+    }
 }

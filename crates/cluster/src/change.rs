@@ -19,7 +19,7 @@ use hypostyle_storage::{Budget, TableData, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The bits of a place that say which row of its fragment it is.
@@ -136,6 +136,23 @@ pub fn found(catalog: &Catalog, table: TableId, looked: impl IntoIterator<Item =
         }
     }
     found.into_values().collect()
+}
+
+/// Returns what a transaction has found that has locked rows of fragments of some tables, as a catalog says
+/// it: none of these fragments may lose rows. Of a table without fragments here, none may.
+pub fn locked(catalog: &Catalog, rows: &BTreeMap<TableId, Option<BTreeSet<u32>>>) -> Vec<Found> {
+    let of_table = |(id, locked): (&TableId, &Option<BTreeSet<u32>>)| {
+        let fragments = &catalog.table(*id)?.fragments;
+        let deleted = fragments.iter().map(|fragment| fragment.deleted).collect();
+        let locked = locked.iter().flatten().copied().collect();
+        Some(Found { deleted, fragments: locked, ..Found::nothing(*id) })
+    };
+    rows.iter().filter_map(of_table).collect()
+}
+
+/// Returns the fragments of rows that a transaction has found: those that it has appended itself are in none.
+pub fn fragments_of(places: RoaringTreemap) -> BTreeSet<u32> {
+    by_fragment(&own_and_published(places).1).into_keys().collect()
 }
 
 impl Seen {

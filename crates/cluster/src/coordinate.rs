@@ -249,7 +249,10 @@ impl Node {
     /// majority of the nodes is there.
     pub fn promote(&self) -> Result<Arc<Catalog>> {
         self.ask_again()?;
-        self.promote_after(After::Anybody)
+        self.promote_after(After::Anybody).map_err(|error| match error.sqlstate() {
+            "57P03" => self.catalog().map_or(error, |catalog| too_few(&catalog)),
+            _ => error,
+        })
     }
 
     /// Does what [`Self::promote`] says, if this node may follow who coordinates.
@@ -904,6 +907,23 @@ fn published_elsewhere(error: &Error) -> Error {
 pub(crate) fn no_majority() -> Error {
     Error::new(ErrorKind::Connection, "no majority of the cluster's nodes has answered: nothing was changed")
         .with_sqlstate("57P03")
+}
+
+/// Returns the error for a node that finds no majority to coordinate with, which says how many nodes that is.
+fn too_few(catalog: &Catalog) -> Error {
+    let (error, nodes) = (no_majority(), catalog.nodes.len());
+    let lost: Vec<&str> =
+        catalog.nodes.iter().filter(|node| catalog.is_lost(node.id)).map(|node| node.name.as_str()).collect();
+    let count = match lost.is_empty() {
+        true => String::new(),
+        false => format!(
+            "; lost ones ({}) count until a coordinator has run ALTER CLUSTER DROP NODE",
+            lost.join(", ")
+        ),
+    };
+    let message =
+        format!("{}. {} of {nodes} have to: start more of them{count}", error.message(), nodes / 2 + 1);
+    Error::new(error.kind(), message).with_sqlstate("57P03")
 }
 
 pub(crate) fn replaced(term: Term) -> Error {

@@ -379,11 +379,11 @@ fn columns_may_have_the_names_that_new_ones_get_first() {
 }
 
 #[test]
-fn sequences_of_a_node_outlive_alterations() {
+fn sequences_outlive_alterations() {
     let cluster = Cluster::new(2);
     let connection = cluster.on(0);
     connection.execute("CREATE TABLE t (k BIGINT, n INTEGER) REPLICATED").unwrap();
-    connection.execute("CREATE SEQUENCE q OWNED BY t.n").unwrap();
+    connection.execute("CREATE SEQUENCE q OWNED BY t.n REPLICATED").unwrap();
     assert_eq!(sorted_rows(&connection, "SELECT nextval('q')").unwrap(), ["1"]);
     connection.execute("ALTER TABLE t ADD COLUMN x INTEGER; ALTER TABLE t RENAME COLUMN n TO m").unwrap();
     assert_eq!(sorted_rows(&connection, "SELECT nextval('q')").unwrap(), ["2"]);

@@ -1,6 +1,6 @@
 //! Nodes that stay away, and what they had.
 
-use super::{Cluster, Wires, on_each};
+use super::{Cluster, Wires, failure, on_each};
 use crate::served::until;
 use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
@@ -79,6 +79,41 @@ fn nobody_is_lost_to_a_coordinator_that_is_cut_off() {
     cluster.nodes[0].look_after();
     cluster.nodes[0].repair(Duration::ZERO).unwrap();
     assert_eq!(sorted_rows(&cluster.on(0), REPLICAS).unwrap(), ["t|6|2|true"]);
+}
+
+#[test]
+fn a_lost_node_is_not_waited_for_and_has_a_vote() {
+    let cluster = Cluster::new(5);
+    let made = "CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 5 FRAGMENTS REPLICAS 3";
+    cluster.on(0).execute(made).unwrap();
+    cluster.cut(4);
+    cluster.nodes[0].look_after();
+    cluster.nodes[0].repair(Duration::ZERO).unwrap();
+    // It is still one of the five.
+    cluster.cut(0);
+    cluster.on(1).execute("ALTER CLUSTER PROMOTE n2").unwrap();
+    cluster.on(1).execute("INSERT INTO t SELECT x FROM generate_series(1, 100) AS r (x)").unwrap();
+    let states = "SELECT node, state FROM hypostyle_cluster.node WHERE state <> 'active'";
+    assert_eq!(sorted_rows(&cluster.on(1), states).unwrap(), ["n5|lost"]);
+    cluster.cut(1);
+    let error = failure(&cluster.on(2), "ALTER CLUSTER PROMOTE n3");
+    assert_eq!(error.sqlstate(), "57P03", "{error}");
+    let said = error.message();
+    assert!(said.contains("3 of 5 have to") && said.contains("lost ones (n5)"), "{said}");
+    // Two of three that are left, and the lost one, are a majority.
+    cluster.mend(4);
+    cluster.on(2).execute("ALTER CLUSTER PROMOTE n3").unwrap();
+    assert_eq!(sorted_rows(&cluster.on(3), "SELECT count(*), sum(k) FROM t").unwrap(), ["100|5050"]);
+    // One that has left counts no more.
+    cluster.cut(4);
+    cluster.mend(0);
+    cluster.nodes[2].look_after();
+    cluster.on(2).execute("ALTER CLUSTER DROP NODE n5").unwrap();
+    cluster.cut(3);
+    let error = failure(&cluster.on(2), "ALTER CLUSTER PROMOTE n3");
+    assert!(error.message().ends_with("3 of 4 have to: start more of them"), "{error}");
+    cluster.mend(1);
+    cluster.on(2).execute("ALTER CLUSTER PROMOTE n3").unwrap();
 }
 
 /// Nodes of which one takes rows only when it may.

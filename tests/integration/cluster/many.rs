@@ -209,7 +209,8 @@ impl Peers for Counted {
 }
 
 /// Many fragments of a table, with a replica of each on all nodes: what a statement asks of a node does not
-/// grow with them. There may be 4,096, which have too many files in memory for one process.
+/// grow with them. There may be 4,096, which have too many files in memory for one process; those of nodes
+/// with disks are in `crates/cli/tests/cluster/many.rs`.
 #[test]
 fn fragments_with_replicas_on_all_nodes_are_loaded_and_queried() {
     let made = OnceCell::new();

@@ -266,3 +266,26 @@ fn a_node_that_has_seen_a_copy_coordinates_again_once_the_other_one_has_ended() 
     // The others have promised more than the other copy knows of.
     refused(&early, "other nodes have promised or stored more");
 }
+
+#[test]
+fn a_node_that_has_seen_a_copy_asks_lost_nodes_as_well() {
+    let directory = tempfile::tempdir().unwrap();
+    let cluster = backup::several_on_disk(directory.path(), 5);
+    cluster.cut(4);
+    cluster.nodes[0].look_after();
+    cluster.nodes[0].repair(Duration::ZERO).unwrap();
+    let again = copied(&cluster, directory.path(), "again");
+    assert!(again.1.check_alone().is_err());
+    cluster.cut(1);
+    let promote = || again.0.connect().unwrap().execute("ALTER CLUSTER PROMOTE n2").map(drop);
+    // The lost one may still run, and have been promised what this database does not know.
+    let error = promote().unwrap_err();
+    assert_eq!(error.sqlstate(), "55000", "{error}");
+    assert!(error.message().contains("does not answer: \"n5\" (lost)"), "{error}");
+    let add = "ALTER CLUSTER ADD NODE \"n2\" ADDRESS 'again:1'";
+    assert!(error.message().contains(add), "{error}");
+    cluster.on(0).execute(add).unwrap();
+    again.1.check_alone().unwrap();
+    promote().unwrap();
+    assert!(again.1.coordinates());
+}

@@ -101,6 +101,28 @@ fn what_needs_all_rows_in_one_place_has_them() {
 }
 
 #[test]
+fn whatever_needs_rows_together_runs_in_stages() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    let connection = cluster.on(0);
+    connection.execute("SET stages = on").unwrap();
+    for sql in [
+        "SELECT a.k, b.k FROM a LEFT JOIN b ON a.v = b.v",
+        "SELECT t, count(DISTINCT v) FROM a GROUP BY t",
+        "SELECT DISTINCT t, v FROM a",
+        "SELECT v, t FROM a UNION SELECT v, t FROM b",
+        "SELECT v, t FROM a INTERSECT SELECT v, t FROM b",
+        "SELECT v, t FROM a EXCEPT SELECT v, t FROM b",
+        "SELECT k, sum(v) OVER (PARTITION BY t ORDER BY k) FROM a",
+        "SELECT v, count(*) AS n FROM a GROUP BY v ORDER BY n DESC, v",
+    ] {
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        assert!(plan.contains("StagesExec"), "{sql}: {plan}");
+        assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap(), "{sql}");
+    }
+}
+
+#[test]
 fn equal_floats_meet_wherever_they_are() {
     let (one, cluster) = (Database::in_memory(OpenOptions::default()).unwrap(), Cluster::new(3));
     let (one, connection) = (one.connect().unwrap(), cluster.on(1));

@@ -408,3 +408,48 @@ fn transactions_that_update_the_same_rows_are_in_conflict() {
     other.execute("COMMIT").unwrap();
     assert_eq!(on_each(&cluster, count), vec![vec!["62|186"]; 2]);
 }
+
+#[test]
+fn rows_that_are_locked_are_as_they_were_when_the_transaction_commits() {
+    let cluster = Cluster::new(3);
+    for sql in [
+        "CREATE TABLE t (k BIGINT, n BIGINT) \
+         PARTITION BY RANGE (k) (VALUES LESS THAN (30), VALUES LESS THAN (MAXVALUE)) REPLICAS 2",
+        "CREATE TABLE log (k BIGINT) REPLICATED",
+        "INSERT INTO t SELECT x, 0 FROM generate_series(1, 60) AS r (x)",
+    ] {
+        cluster.on(0).execute(sql).unwrap();
+    }
+    let lock = "SELECT n FROM t WHERE k = 7 FOR UPDATE";
+    let of_all = "SELECT k FROM t ORDER BY k LIMIT 1 FOR SHARE";
+    for (node, locking, change, is_refused) in [
+        (0, lock, "UPDATE t SET n = n + 1 WHERE k = 7", true),
+        (1, lock, "UPDATE t SET n = n + 1 WHERE k = 7", true),
+        (2, lock, "DELETE FROM t WHERE k = 8", true),
+        (0, lock, "UPDATE t SET n = n + 1 WHERE k = 50", false),
+        (1, lock, "INSERT INTO t VALUES (7, 0)", false),
+        (2, of_all, "UPDATE t SET n = n + 1 WHERE k = 50", true),
+        (0, "SELECT count(*) FROM t FOR UPDATE", "UPDATE t SET n = n + 1 WHERE k = 50", true),
+        (1, "SELECT n FROM t WHERE k = 1000 FOR UPDATE", "UPDATE t SET n = n + 1 WHERE k = 50", false),
+        (2, "SELECT n FROM t WHERE k = 7", "UPDATE t SET n = n + 1 WHERE k = 7", false),
+    ] {
+        let connection = cluster.on(node);
+        connection.execute("BEGIN").unwrap();
+        sorted_rows(&connection, locking).unwrap();
+        cluster.on((node + 1) % 3).execute(change).unwrap();
+        connection.execute("INSERT INTO log VALUES (1)").unwrap();
+        let state = connection.execute("COMMIT").err().map(|error| error.sqlstate().to_string());
+        assert_eq!(state.as_deref(), is_refused.then_some("40001"), "{locking}; {change} on node {node}");
+    }
+    assert_eq!(on_each(&cluster, "SELECT count(*) FROM log"), vec![vec!["4"]; 3]);
+    // What the transaction itself changes is in nobody's way, and one that changes nothing commits.
+    let connection = cluster.on(1);
+    connection.execute("BEGIN").unwrap();
+    sorted_rows(&connection, lock).unwrap();
+    connection.execute("UPDATE t SET n = 100 WHERE k = 7").unwrap();
+    connection.execute("COMMIT").unwrap();
+    connection.execute("BEGIN").unwrap();
+    sorted_rows(&connection, lock).unwrap();
+    cluster.on(2).execute("UPDATE t SET n = n + 1 WHERE k = 7").unwrap();
+    connection.execute("COMMIT").unwrap();
+}

@@ -303,9 +303,10 @@ impl<'a> Clients<'a> {
                 sleep(Duration::from_millis(50));
                 continue;
             };
-            let (what, result) = match random.below(3) {
+            let (what, result) = match random.below(4) {
                 0 => ("big", self.read_big(node, &connection)),
                 1 => ("all rows", self.batches_of_rows(node, &connection).map(|seen| self.saw(seen))),
+                2 => ("stages", self.batches_in_stages(node, &connection).map(|seen| self.saw(seen))),
                 _ => ("counts", self.batches(node, &connection).map(|seen| self.saw(seen))),
             };
             match result {
@@ -341,6 +342,12 @@ impl<'a> Clients<'a> {
             );
         }
         Ok(rows.into_iter().map(|row| row[0]).collect())
+    }
+
+    /// Does what [`Self::batches`] says, with the groups shared out among the nodes.
+    fn batches_in_stages(&self, node: usize, connection: &Connection) -> Result<Vec<i64>> {
+        self.timed(node, "a setting", || connection.execute("SET stages = on").map(drop))?;
+        self.batches(node, connection)
     }
 
     fn batches_of_rows(&self, node: usize, connection: &Connection) -> Result<Vec<i64>> {

@@ -6,6 +6,7 @@ mod clients;
 #[path = "../common/mod.rs"]
 mod common;
 mod links;
+mod many;
 mod nodes;
 mod random;
 

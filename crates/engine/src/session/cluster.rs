@@ -23,7 +23,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_placement::Epoch;
-use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Restarted, Table};
+use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
     Budget, Catalog as Definitions, Database, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
@@ -219,7 +219,7 @@ impl Session {
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
         self.in_cluster().refuse_node_tables(transaction)?;
         let Some((node, catalog)) = self.in_cluster().cluster() else { return Ok(false) };
-        let ClusterChanges { mut deleted, values, free_keys, looked, mut restarts, has_looked } =
+        let ClusterChanges { mut deleted, values, free_keys, looked, locked, mut restarts, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
         let done = self.in_cluster().of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
@@ -246,6 +246,7 @@ impl Session {
             let altered = self.definer().altered(transaction, &seen, id, free_keys.contains(&id))?;
             node.define(Change::AlterTable(Altered { found: found(id), ..altered }))?;
         }
+        let mut of_locks = change::locked(&seen, &locked);
         // What is kept of rows until the nodes have them.
         let memory = self.hold("rows for other nodes", 0)?;
         let mut written = Vec::new();
@@ -258,7 +259,10 @@ impl Session {
                 continue;
             }
             let least = self.synced_replicas.load(Ordering::Relaxed);
-            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found(id)).wanting_replicas(least);
+            // All of the transaction is refused if rows are others that are locked.
+            let mut found = found(id);
+            found.append(&mut of_locks);
+            let of_table = Seen::of(&seen, id, &deleted)?.with_found(found).wanting_replicas(least);
             let of_table = of_table.restarting(restarted);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
@@ -456,7 +460,7 @@ impl InCluster<'_> {
     /// is published with it.
     ///
     /// # Errors
-    /// `UnknownName` if it was dropped.
+    /// `UnknownName` if it was dropped; those of [`Session::counted_anew`].
     pub(crate) fn truncate_in_cluster(
         &self,
         writer: &mut Transaction,
@@ -467,15 +471,17 @@ impl InCluster<'_> {
         let table = catalog.as_ref().zip(of_cluster).and_then(|(catalog, id)| catalog.table(id));
         let table = table.ok_or_else(|| Error::new(ErrorKind::UnknownName, "the table was dropped"))?;
         self.check_found(table.id)?;
+        let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
+        let counted = definition.zip(catalog.as_ref());
+        let counted = counted.map(|(definition, catalog)| Session::counted_anew(catalog, table, definition));
+        let restarted = counted.transpose()?;
         let mut places = RoaringTreemap::new();
         for (id, fragment) in table.numbered() {
             places.insert_range(change::all_of(id.number, fragment.rows));
         }
         let mut count = places.len() - self.run.lock().cluster.deleted_of(table.id).len();
         self.run.lock().cluster.delete(table.id, places);
-        let definition = writer.catalog().table_by_id(id).filter(|_| restarts);
-        if let Some((definition, catalog)) = definition.zip(catalog.as_ref()) {
-            let restarted = counted_anew(catalog, table, definition);
+        if let Some(restarted) = restarted {
             self.run.lock().cluster.restart(table.id, restarted);
         }
         let own = writer.snapshot()?.table_by_id(id).map_or(0, |own| own.positions());
@@ -545,6 +551,13 @@ impl InCluster<'_> {
         if has_others_of_node(before, after) {
             return Err(of_node());
         }
+        if let Some(sequence) = changed_sequence(before, after) {
+            return Err(Error::unsupported(format!(
+                "sequence \"{}\" of the cluster is dropped by DROP SEQUENCE, not with its schema, and has no comment: \
+                 other nodes would not learn of it",
+                sequence.name
+            )));
+        }
         let written = transaction.written();
         let is_stranger = |table: &TableEntry| {
             let found = self.node.and_then(|node| node.strangers().ok());
@@ -576,19 +589,18 @@ fn has_others_of_node(before: &Definitions, after: &Definitions) -> bool {
         || sequences(after).iter().any(|sequence| !sequences(before).contains(sequence))
 }
 
-/// Returns how the identity columns of a table of the cluster begin to count, and the sequences that go with
-/// its columns.
-fn counted_anew(catalog: &Catalog, table: &Table, definition: &TableEntry) -> Vec<Restarted> {
-    let columns = definition.columns.iter().enumerate().filter(|(_, column)| column.identity.is_some());
-    let numbers = columns.filter_map(|(place, _)| table.layout.number(place));
-    let identities = numbers.map(|column| Restarted { table: table.id, column, last: 0 });
-    let is_owned = |other: &&Table| other.additions.owner.is_some_and(|owner| owner.table == table.id);
-    let owned = catalog.tables.iter().filter(is_owned).map(|sequence| Restarted {
-        table: sequence.id,
-        column: 0,
-        last: sequence.additions.start.map_or(0, |start| start.saturating_sub(1)),
-    });
-    identities.chain(owned).collect()
+/// Returns a sequence of the cluster, which all nodes have, that a statement of one of them drops or comments
+/// on.
+fn changed_sequence<'a>(before: &'a Definitions, after: &Definitions) -> Option<&'a SequenceEntry> {
+    let is_of_cluster = |sequence: &&SequenceEntry| {
+        let owner = sequence.owner.and_then(|owner| before.table_by_id(owner.table));
+        sequence.schema != NODE_SCHEMA && owner.is_some_and(|table| table.schema == NODE_SCHEMA)
+    };
+    let is_changed = |sequence: &&SequenceEntry| {
+        let now = after.sequence(&sequence.schema, &sequence.name);
+        now.is_none_or(|now| now.comment != sequence.comment)
+    };
+    before.sequences.iter().filter(is_of_cluster).find(is_changed)
 }
 
 /// Returns the error for changes of what a node keeps of its cluster.

@@ -46,6 +46,8 @@ pub(crate) struct ClusterChanges {
     /// What it has looked for in other tables, beside each table that it changes: these have to stay as they
     /// are until it is published.
     pub looked: BTreeSet<(TableId, Looked)>,
+    /// The tables of which it has locked rows, and the fragments of these; all, where they are not known.
+    pub locked: BTreeMap<TableId, Option<BTreeSet<u32>>>,
     /// The columns that count anew when it is published, beside the table whose rows it deletes.
     pub restarts: BTreeMap<TableId, Vec<Restarted>>,
     /// Whether it has looked for rows to change. If it has found none, nothing is published, so that a
@@ -76,6 +78,19 @@ impl ClusterChanges {
     /// all of them fit. None may be added until the statement is published.
     pub fn note_free_keys(&mut self, table: TableId) {
         self.free_keys.insert(table);
+    }
+
+    /// Notes that rows of some fragments of a table are locked; of all, if it is not known of which. None of
+    /// them may be changed by others until the transaction is published.
+    pub fn note_locked(&mut self, table: TableId, fragments: Option<BTreeSet<u32>>) {
+        match fragments {
+            None => drop(self.locked.insert(table, None)),
+            Some(fragments) if fragments.is_empty() => {}
+            Some(fragments) => {
+                let known = self.locked.entry(table).or_insert_with(|| Some(BTreeSet::new()));
+                known.iter_mut().for_each(|known| known.extend(&fragments));
+            }
+        }
     }
 
     /// Notes that a statement which changes a table has looked into another one for a foreign key. What it

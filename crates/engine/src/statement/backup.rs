@@ -20,7 +20,7 @@ use hypostyle_sql::split::split_statements;
 use hypostyle_sql::statement::{CopyFrom, CopyTo, CopyValue, CreateMaterialized};
 use hypostyle_storage::{
     Catalog, ConstraintRule, DeclaredIndex, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry,
-    Snapshot, TableEntry, ViewEntry, unknown_table,
+    TableEntry, ViewEntry, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
@@ -95,11 +95,11 @@ impl Session {
 
     /// Writes an export's files, and tells which.
     fn export_to(&self, path: &Path, made: &mut Vec<PathBuf>) -> Result<()> {
-        let snapshot = self.scope.current_database()?.snapshot;
+        let current = self.scope.current_database()?;
+        let definitions = self.names().exported_definitions(&current.name, current.snapshot.catalog());
         let mut load = String::new();
         let mut files = HashSet::new();
-        for table in snapshot.tables() {
-            let entry = table.entry();
+        for entry in &definitions.tables {
             if entry.is_unpopulated() {
                 continue;
             }
@@ -113,8 +113,8 @@ impl Session {
             writeln!(load, "COPY {} FROM {} (FORMAT parquet);", name_of_table(entry), literal(&file))
                 .map_err(text_error)?;
         }
-        load.push_str(&definitions_after(&snapshot)?);
-        for (file, text) in [(SCHEMA_FILE, definitions(&snapshot)?), (LOAD_FILE, load)] {
+        load.push_str(&definitions_after(&definitions)?);
+        for (file, text) in [(SCHEMA_FILE, definitions_before(&definitions)?), (LOAD_FILE, load)] {
             let file = path.join(file);
             made.push(file.clone());
             std::fs::write(&file, text).map_err(|error| {
@@ -333,16 +333,16 @@ impl Names<'_> {
 }
 
 /// Schemas, sequences and tables as SQL, but for what refers to other tables.
-fn definitions(snapshot: &Snapshot) -> Result<String> {
+fn definitions_before(catalog: &Catalog) -> Result<String> {
     let mut sql = String::new();
-    for schema in snapshot.catalog().schemas.iter().filter(|schema| schema.name != SCHEMA_MAIN) {
+    for schema in catalog.schemas.iter().filter(|schema| schema.name != SCHEMA_MAIN) {
         writeln!(sql, "CREATE SCHEMA {};", quoted(&schema.name)).map_err(text_error)?;
     }
-    for sequence in &snapshot.catalog().sequences {
+    for sequence in &catalog.sequences {
         writeln!(sql, "CREATE SEQUENCE {} {};", name_of_sequence(sequence), clauses(sequence))
             .map_err(text_error)?;
     }
-    for table in &snapshot.catalog().tables {
+    for table in &catalog.tables {
         let items = items(table, quoted).join(",\n    ");
         writeln!(sql, "CREATE TABLE {} (\n    {items}\n);", name_of_table(table)).map_err(text_error)?;
     }
@@ -417,9 +417,8 @@ pub(crate) fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
 }
 
 /// Returns foreign keys, the state and the owners of sequences, comments and views as SQL.
-fn definitions_after(snapshot: &Snapshot) -> Result<String> {
+fn definitions_after(catalog: &Catalog) -> Result<String> {
     let mut sql = String::new();
-    let catalog = snapshot.catalog();
     write_sequences(&mut sql, catalog).map_err(text_error)?;
     for table in &catalog.tables {
         write_foreign_keys(&mut sql, catalog, table).map_err(text_error)?;

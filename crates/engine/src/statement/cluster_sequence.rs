@@ -1,9 +1,9 @@
 //! Sequences of the cluster that a database is part of. All nodes take values of them, in ranges, as of
 //! identity columns: each is one, of a table without rows that stands for it and that nobody else knows.
 
-use crate::session::Outcome;
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
+use crate::session::{Outcome, Session};
 use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
@@ -15,12 +15,16 @@ use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
 use hypostyle_catalog::sequence::sequence_name;
 use hypostyle_catalog::sequence_default::{named_sequence, within_database};
 use hypostyle_cluster::node::{SCHEMA as NODE_SCHEMA, SEQUENCE};
-use hypostyle_placement::catalog::{Additions, Catalog as ClusterCatalog, Change, NewTable, Owner};
+use hypostyle_placement::catalog::{
+    Additions, Catalog as ClusterCatalog, Change, NewTable, Owner, Restarted, Table,
+};
 use hypostyle_placement::layout;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::statement::SequenceDefinition;
-use hypostyle_storage::{Catalog, NewColumn, SequenceEntry, SequenceOwner, TableEntry, Transaction};
+use hypostyle_storage::{
+    Catalog, NewColumn, SequenceEntry, SequenceOwner, SequenceState, TableEntry, Transaction,
+};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -78,7 +82,8 @@ impl Ddl<'_> {
     /// that OWNED BY names; false if it is one of the node alone.
     ///
     /// # Errors
-    /// `Unsupported` between BEGIN and COMMIT, as no ROLLBACK takes it back; those of the clauses.
+    /// `Unsupported` between BEGIN and COMMIT, as no ROLLBACK takes it back; those of the clauses, and of
+    /// [`first_value`].
     pub(super) fn alter_in_cluster(&self, name: &Name, clauses: &Clauses) -> Result<bool> {
         let Some((node, table, column)) = self.scope.counted_column(name) else { return Ok(false) };
         self.identity.privileges.check_write()?;
@@ -98,6 +103,10 @@ impl Ddl<'_> {
             ));
         }
         let next = clauses.of_restart(sequence)?;
+        let seen = self.scope.catalog_of_cluster().filter(|_| clauses.restarts_at_start());
+        if let Some(counted) = seen.as_ref().and_then(|seen| seen.table(table)) {
+            first_value(counted)?;
+        }
         node.count_after(table, column, next.saturating_sub(1))?;
         Ok(true)
     }
@@ -147,6 +156,29 @@ impl Ddl<'_> {
     }
 }
 
+impl Session {
+    /// Returns how the identity columns of a table of the cluster begin to count, and the sequences that go
+    /// with its columns.
+    ///
+    /// # Errors
+    /// Those of [`first_value`].
+    pub(crate) fn counted_anew(
+        catalog: &ClusterCatalog,
+        table: &Table,
+        definition: &TableEntry,
+    ) -> Result<Vec<Restarted>> {
+        let columns = definition.columns.iter().enumerate().filter(|(_, column)| column.identity.is_some());
+        let numbers = columns.filter_map(|(place, _)| table.layout.number(place));
+        let identities = numbers.map(|column| Ok(Restarted { table: table.id, column, last: 0 }));
+        let is_owned = |other: &&Table| other.additions.owner.is_some_and(|owner| owner.table == table.id);
+        let owned = catalog.tables.iter().filter(is_owned).map(|sequence| -> Result<Restarted> {
+            let last = first_value(sequence)?.saturating_sub(1);
+            Ok(Restarted { table: sequence.id, column: 0, last })
+        });
+        identities.chain(owned).collect()
+    }
+}
+
 impl Definer<'_> {
     /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
     /// the dropped ones are gone from these definitions.
@@ -176,6 +208,36 @@ impl Definer<'_> {
 }
 
 impl Names<'_> {
+    /// Returns the definitions that an export of a database has: nothing of what a node keeps of its cluster,
+    /// and sequences where that has counted to.
+    pub(super) fn exported_definitions(&self, database: &str, definitions: &Catalog) -> Catalog {
+        let mut exported = definitions.clone();
+        exported.schemas.retain(|schema| schema.name != NODE_SCHEMA);
+        exported.tables.retain(|table| table.schema != NODE_SCHEMA);
+        exported.views.retain(|view| view.schema != NODE_SCHEMA);
+        exported.sequences.retain(|sequence| sequence.schema != NODE_SCHEMA);
+        let seen = self.scope.catalog_of_cluster();
+        for sequence in &mut exported.sequences {
+            let owner = sequence.owner.and_then(|owner| definitions.table_by_id(owner.table));
+            let is_apart = owner.is_some_and(|table| table.schema == NODE_SCHEMA);
+            let name = Name::new(database, &sequence.schema, &sequence.name);
+            let counted = self.scope.counted_column(&name);
+            let counted = seen.as_ref().zip(counted).and_then(|(seen, (_, table, column))| {
+                let table = seen.table(table)?;
+                Some((seen, table, table.counter(column)))
+            });
+            if is_apart {
+                let owner = counted.and_then(|(seen, table, _)| own_column(definitions, seen, table));
+                sequence.owner = owner;
+            }
+            let last = counted.and_then(|(_, _, counter)| i64::try_from(counter?.last).ok());
+            if let Some(last) = last.filter(|last| *last > 0) {
+                sequence.state = SequenceState { last: last.min(sequence.max), is_called: true };
+            }
+        }
+        exported
+    }
+
     /// Returns the column of a table of the cluster that OWNED BY names, if it names one.
     ///
     /// # Errors
@@ -206,10 +268,38 @@ fn stands_for<'a>(catalog: &'a Catalog, schema: &str, name: &str) -> Option<&'a 
     catalog.table_by_id(owner.table).filter(|table| sequence_of(&table.schema, &table.name).is_some())
 }
 
+/// Returns the column of a database that the sequence goes with for which a table of the cluster stands.
+fn own_column(definitions: &Catalog, seen: &ClusterCatalog, sequence: &Table) -> Option<SequenceOwner> {
+    let owner = sequence.additions.owner?;
+    let of_cluster = seen.table(owner.table)?;
+    let own = definitions.table(&of_cluster.schema, &of_cluster.name)?;
+    let mut columns = (0..).zip(&own.columns);
+    let (_, column) = columns.find(|(place, _)| of_cluster.layout.number(*place) == Some(owner.column))?;
+    Some(SequenceOwner { table: own.id, column: column.id })
+}
+
 /// Returns schema and name of the sequence that a table of the cluster stands for, if it does.
 pub(super) fn sequence_of(schema: &str, table: &str) -> Option<(String, String)> {
     let name = table.strip_prefix(SEQUENCE).filter(|_| schema == NODE_SCHEMA)?;
     Some(within_database(&sequence_name(name)))
+}
+
+/// Returns the value at which a table of the cluster begins to count: identity columns at 1, and a sequence
+/// at its START.
+///
+/// # Errors
+/// `InvalidInput` (55000) for a sequence of an earlier release, which has kept no START: it may be another
+/// one than 1, and rows may have the values before it.
+fn first_value(table: &Table) -> Result<u64> {
+    match (table.additions.start, sequence_of(&table.schema, &table.name)) {
+        (Some(start), _) => Ok(start),
+        (None, None) => Ok(1),
+        (None, Some((_, name))) => Err(Error::invalid_input(format!(
+            "sequence \"{name}\" was made by an earlier release, which has not kept its START: say where it goes on, by \
+             ALTER SEQUENCE … RESTART WITH, or drop it and make it again"
+        ))
+        .with_sqlstate("55000")),
+    }
 }
 
 /// Makes a table that stands for a sequence, and the sequence.

@@ -10,6 +10,8 @@ use arrow::datatypes::UInt64Type;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, Expr, LimitClause, Query, SetExpr, TableFactor, TableWithJoins,
 };
+use hypostyle_catalog::scope::Name;
+use hypostyle_cluster::change::fragments_of;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::{fold, last_of};
@@ -29,8 +31,8 @@ const EFFECTS: [&str; 6] = ["array_sample", "array_shuffle", "nextval", "random"
 type Place = (usize, usize);
 
 impl Session {
-    /// Has the open transaction look at the rows that a query locks, when it commits. A table of the cluster
-    /// and one of another system are left out, and so are views.
+    /// Has the open transaction look at the rows that a query locks, when it commits. A table of another
+    /// system is left out, and so are views.
     ///
     /// # Errors
     /// `UnknownName` (42P01) for a name behind OF that no relation of FROM has; those of finding the rows.
@@ -63,7 +65,7 @@ impl Session {
     }
 
     /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: it
-    /// has no place within a join in parentheses.
+    /// has no place within a join in parentheses. Of a table of the cluster, their fragments are kept.
     fn keep_rows_of(
         &self,
         target: &Target,
@@ -75,6 +77,14 @@ impl Session {
             Some(query) if !has_effects(&query) => positions_of(self, query, parameters)?,
             _ => None,
         };
+        if target.is_of_cluster {
+            let named = Name::new(&target.database, &target.schema, &target.name);
+            let of_cluster = self.scope.cluster_table(&named);
+            if let Some((explicit, (_, _, id))) = self.transaction.lock().as_mut().zip(of_cluster) {
+                explicit.cluster.note_locked(id, rows.map(fragments_of));
+            }
+            return Ok(());
+        }
         let mut transaction = self.transaction.lock();
         let of_database = transaction.as_mut().and_then(|explicit| explicit.part(&target.database));
         match (of_database, rows) {
@@ -117,8 +127,7 @@ impl Names<'_> {
         if self.table_data(&found).is_none() {
             return Ok(None);
         }
-        let target = self.target(name, alias.map(fold))?;
-        Ok(Some(target).filter(|target| !target.is_of_cluster))
+        self.target(name, alias.map(fold)).map(Some)
     }
 }
 
@@ -128,12 +137,14 @@ fn has_effects(query: &Query) -> bool {
     may_lock(&text) || EFFECTS.iter().any(|name| text.contains(name))
 }
 
-/// Returns the query with the positions of one of its tables behind its columns. It takes all rows that the
-/// query may give: LIMIT without ORDER BY gives others each time, and among rows of equal keys with it, too.
+/// Returns the query with the positions of one of its tables behind its columns, or in the place of these if
+/// the table is one of the cluster. It takes all rows that the query may give: LIMIT without ORDER BY gives
+/// others each time, and among rows of equal keys with it, too. In a cluster, LIMIT does not count.
 fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<Query> {
     let mut taken = query.clone();
     taken.locks.clear();
-    match first_rows(query).filter(|_| query.order_by.is_some()) {
+    let has_order = query.order_by.is_some() && !target.is_of_cluster;
+    match first_rows(query).filter(|_| has_order) {
         Some(limit) => taken.limit_clause = Some(limit),
         None => (taken.order_by, taken.limit_clause, taken.fetch) = (None, None, None),
     }
@@ -144,6 +155,10 @@ fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<
         Some(join) => &mut item.joins.get_mut(join)?.relation,
     };
     *relation = target.source();
+    if target.is_of_cluster {
+        // Nodes send what is asked for.
+        select.projection.clear();
+    }
     select.projection.push(build::item_named(target.position(), LOCKED));
     Some(taken)
 }

@@ -61,6 +61,11 @@ impl Clauses {
         owner.is_some() && self.written == SequenceClauses { owner, ..SequenceClauses::default() }
     }
 
+    /// Says whether there is RESTART without a value.
+    pub fn restarts_at_start(&self) -> bool {
+        self.written.restart == Some(None)
+    }
+
     /// Returns a new sequence.
     pub fn define(&self, schema: &str, name: &str) -> Result<SequenceEntry> {
         let increment = self.written.increment.unwrap_or(1);
@@ -196,7 +201,7 @@ impl Ddl<'_> {
         let mut sequence = clauses.define(&schema, &name)?;
         self.write(&database, |writer| {
             if let Some(Some(owner)) = &clauses.written.owner {
-                sequence.owner = Some(self.names().owner_of(&database, writer.catalog(), owner)?);
+                sequence.owner = Some(self.definer.owner_in_database(&database, writer, owner)?);
             }
             writer.create_sequence(sequence)?;
             Ok(DONE)
@@ -249,9 +254,7 @@ impl Definer<'_> {
         match &clauses.written.owner {
             None => {}
             Some(None) => new.owner = None,
-            Some(Some(owner)) => {
-                new.owner = Some(self.names().owner_of(database, writer.catalog(), owner)?)
-            }
+            Some(Some(owner)) => new.owner = Some(self.owner_in_database(database, writer, owner)?),
         }
         writer.alter_sequence(new, restart)
     }
@@ -262,6 +265,27 @@ impl Definer<'_> {
         let column = writer.catalog().table_by_id(owner.table).and_then(|of| of.column_by_id(owner.column));
         column.is_some_and(|column| column.identity.is_some())
             && self.checks.cluster.cluster_table_of(writer, owner.table).is_some()
+    }
+
+    /// Returns the column that OWNED BY names, for a sequence of one database alone.
+    ///
+    /// # Errors
+    /// `Unsupported` for a column of a table of the cluster: other nodes alter, truncate and drop it, and do
+    /// not know the sequence.
+    fn owner_in_database(
+        &self,
+        database: &str,
+        writer: &Transaction,
+        name: &ObjectName,
+    ) -> Result<SequenceOwner> {
+        let owner = self.names().owner_of(database, writer.catalog(), name)?;
+        match self.checks.cluster.cluster_table_of(writer, owner.table) {
+            None => Ok(owner),
+            Some(_) => Err(Error::unsupported(
+                "a sequence of this node alone does not go with a column of a table of the cluster, which other nodes \
+                 alter and drop: make it by CREATE SEQUENCE … REPLICATED",
+            )),
+        }
     }
 }
 

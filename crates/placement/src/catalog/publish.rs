@@ -41,8 +41,8 @@ pub struct Restarted {
     pub last: u64,
 }
 
-/// What a statement has found in a table for a foreign key. If others have changed that since, the statement
-/// is refused.
+/// What a statement has found in a table for a foreign key, or its transaction has locked. If others have
+/// changed that since, the statement is refused.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Found {
@@ -52,19 +52,23 @@ pub struct Found {
     /// here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<u64>,
-    /// How many rows of each fragment were ever deleted, if keys are there that new rows refer to; else there
-    /// are none here.
+    /// How many rows of each fragment were ever deleted, if keys are there that new rows refer to, or rows
+    /// are locked; else there are none here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deleted: Vec<u64>,
     /// Says that rows of the statement have to do with those of fragments of equal numbers alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
+    /// The fragments that count; all, if there are none here. An earlier release does not know this, and
+    /// refuses.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragments: Vec<u32>,
 }
 
 impl Found {
     /// Returns what is found in a table of which nothing is known yet.
     pub fn nothing(table: TableId) -> Self {
-        Self { table, rows: Vec::new(), deleted: Vec::new(), together: false }
+        Self { table, rows: Vec::new(), deleted: Vec::new(), together: false, fragments: Vec::new() }
     }
 
     /// Checks that the table is as it was found, for a statement that changes some fragments; of any, if it
@@ -74,29 +78,30 @@ impl Found {
         let table = table.ok_or_else(|| conflict(format!("table {} was dropped meanwhile", self.table)))?;
         // Rows that are gone since referred to nothing, and new keys are in nobody's way.
         let changed = changed.filter(|_| self.together);
-        let is_same = is_as_found(&self.rows, table, changed, Fragment::rows_ever)
-            && is_as_found(&self.deleted, table, changed, |fragment| fragment.deleted);
+        let is_meant = |number: u32| {
+            changed.is_none_or(|changed| changed.iter().any(|fragment| fragment.number == number))
+                && (self.fragments.is_empty() || self.fragments.contains(&number))
+        };
+        let is_same = is_as_found(&self.rows, table, is_meant, Fragment::rows_ever)
+            && is_as_found(&self.deleted, table, is_meant, |fragment| fragment.deleted);
         match is_same {
             true => Ok(()),
             false => Err(conflict(format!(
-                "another statement has changed rows of table \"{}\", to which a foreign key leads, since this one \
-                 read them",
+                "another statement has changed rows of table \"{}\", to which a foreign key leads or which are locked, \
+                 since this one read them",
                 table.name
             ))),
         }
     }
 }
 
-/// Says whether the fragments of a table, or those that are changed, still have some numbers, if these are
-/// known.
+/// Says whether the fragments of a table that are meant still have some numbers, if these are known.
 fn is_as_found(
     numbers: &[u64],
     table: &Table,
-    changed: Option<&[Appended]>,
+    is_meant: impl Fn(u32) -> bool,
     of: impl Fn(&Fragment) -> u64,
 ) -> bool {
-    let is_meant =
-        |number: u32| changed.is_none_or(|changed| changed.iter().any(|fragment| fragment.number == number));
     let mut fragments = (0..).zip(numbers.iter().zip(&table.fragments));
     numbers.is_empty()
         || (numbers.len() == table.fragments.len()

@@ -387,3 +387,49 @@ fn differences_have_to_name_the_term_of_their_base() {
     let (violation, _) = found.violation.expect("epochs tell states apart");
     assert!(violation.contains("are both"), "{violation}");
 }
+
+/// Has some nodes answer a message, and returns what the last answer has brought about.
+fn asked(
+    leader: &mut Leader<History>,
+    ask: &Ask<History>,
+    voters: &mut BTreeMap<NodeId, Voter<History>>,
+    of: &[u128],
+) -> Progress<History> {
+    let mut progress = Progress::None;
+    for number in of.iter().copied().map(node) {
+        let answer = voters.get_mut(&number).unwrap().receive(ask).unwrap();
+        progress = leader.receive(number, &answer);
+    }
+    progress
+}
+
+/// Why a database that may be an old copy of a node asks all others before it coordinates, those included
+/// that are lost by the catalog: one that does not answer may be whom it has given a forgotten promise to.
+#[test]
+fn a_forgotten_promise_to_a_lost_node_loses_what_was_published() {
+    let all: Vec<NodeId> = (1..=5).map(node).collect();
+    let history = |changes: Vec<u8>, coordinator| History { changes, voters: all.clone(), coordinator };
+    let start = Voter::new(Term(0), history(Vec::new(), (node(1), Term(0))));
+    let mut voters: BTreeMap<_, _> = all.iter().map(|number| (*number, start.clone())).collect();
+    // The fifth node has wanted to coordinate some times, and the second one alone hears of the last one.
+    let lost = voters.get_mut(&node(5)).unwrap();
+    lost.promised = Term(4);
+    let (mut late, promise) = Leader::promote(node(5), After::Anybody, lost).unwrap();
+    assert_eq!(asked(&mut late, &promise, &mut voters, &[5, 2]), Progress::None);
+    // A copy of before takes its place, and all that answer know of no later promise.
+    voters.insert(node(2), start.clone());
+    let knows_later = |number: u128| voters[&node(number)].promised > start.promised;
+    assert_eq!([1, 3, 4, 5].map(knows_later), [false, false, false, true]);
+    let (mut copy, ask) =
+        Leader::promote(node(2), After::Anybody, voters.get_mut(&node(2)).unwrap()).unwrap();
+    assert!(matches!(asked(&mut copy, &ask, &mut voters, &[2, 1, 3]), Progress::Elected(_)));
+    let store = copy.propose(history(vec![10], (node(2), copy.term()))).unwrap();
+    let Progress::Published(first, _) = asked(&mut copy, &store, &mut voters, &[2, 1, 3]) else {
+        panic!("three of five nodes are no majority")
+    };
+    // The promise counts as the second one of three, and none of them has stored that.
+    let Progress::Elected(base) = asked(&mut late, &promise, &mut voters, &[4]) else {
+        panic!("three of five nodes are no majority")
+    };
+    assert_eq!((first.changes, base.changes), (vec![10], Vec::new()), "what was published is found");
+}

@@ -683,4 +683,13 @@ fn other_fragments_of_tables_that_are_placed_together_may_change() {
     assert_eq!(refused(begun.apply(&change(found([4, 0, 0], true)))), ErrorKind::Conflict);
     let short = vec![Found { deleted: vec![0], together: true, ..Found::nothing(TableId(3)) }];
     assert_eq!(refused(begun.apply(&change(short))), ErrorKind::Conflict);
+    // Rows of some fragments are locked, or of all.
+    let locked = |fragments: &[u32]| {
+        let fragments = fragments.to_vec();
+        vec![Found { deleted: vec![0, 4, 0], fragments, ..Found::nothing(TableId(3)) }]
+    };
+    assert!(begun.apply(&change(locked(&[0, 2]))).is_ok());
+    for fragments in [&[0, 1][..], &[]] {
+        assert_eq!(refused(begun.apply(&change(locked(fragments)))), ErrorKind::Conflict);
+    }
 }
