@@ -2,7 +2,7 @@
 //! tables of the cluster.
 
 use super::outcome::DONE;
-use super::run::ClusterChanges;
+use super::run::{ClusterChanges, Run};
 use super::transaction::Explicit;
 use super::{CallAnswer, Calls, Engine, Outcome, Session};
 use arrow::array::{RecordBatch, RecordBatchReader};
@@ -11,7 +11,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
-use hypostyle_catalog::scope::{Name, OWN_DATABASE};
+use hypostyle_catalog::scope::{Name, OWN_DATABASE, Scope};
 use hypostyle_cluster::change::{self, Changes, Rows, Seen};
 use hypostyle_cluster::forward::has_same_rows;
 use hypostyle_cluster::message::{self, StageTask, Task, TaskRows};
@@ -26,7 +26,7 @@ use hypostyle_placement::Epoch;
 use hypostyle_placement::catalog::{Additions, Altered, Catalog, Change, Table};
 use hypostyle_sql::kind::Kind;
 use hypostyle_storage::{
-    Budget, Catalog as Definitions, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
+    Budget, Catalog as Definitions, Database, SequenceEntry, TableData, TableEntry, Transaction, ViewEntry,
 };
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Identity, Result, TableId};
@@ -104,8 +104,10 @@ impl Host for EngineHost {
         additions: &Additions,
     ) -> Result<References> {
         let session = self.session()?.clone();
-        let made = session.make_distributed(transaction, name, definition, additions)?;
-        Ok(Box::new(move |transaction: &mut Transaction| session.complete_distributed(transaction, &made)))
+        let made = session.definer().make_distributed(transaction, name, definition, additions)?;
+        Ok(Box::new(move |transaction: &mut Transaction| {
+            session.definer().complete_distributed(transaction, &made)
+        }))
     }
 
     fn run(&self, node: &Arc<Node>, task: Task) -> Result<SendableRecordBatchStream> {
@@ -191,6 +193,16 @@ impl OfCluster {
 }
 
 impl Session {
+    pub(crate) fn in_cluster(&self) -> InCluster<'_> {
+        InCluster {
+            scope: &self.scope,
+            run: &self.run,
+            database: &self.engine.database,
+            node: self.engine.node(),
+            is_of_node: self.is_of_node,
+        }
+    }
+
     /// Gives a statement that begins the name that the client has set for it. One that publishes nothing
     /// leaves it to the next: programs read settings, or try the connection, between two statements of their
     /// user, and of a transaction it is COMMIT that publishes.
@@ -199,30 +211,17 @@ impl Session {
         self.run.lock().identify(name, is_of_transaction);
     }
 
-    /// Runs what changes or checks an open transaction; what it has done to tables of the cluster is that of
-    /// the statement meanwhile.
-    pub(crate) fn with_changes_of<T>(
-        &self,
-        explicit: &mut Explicit,
-        work: impl FnOnce(&mut Explicit) -> Result<T>,
-    ) -> Result<T> {
-        self.run.lock().cluster = std::mem::take(&mut explicit.cluster);
-        let result = work(explicit);
-        explicit.cluster = std::mem::take(&mut self.run.lock().cluster);
-        result
-    }
-
     /// Publishes what a transaction has done to tables of the cluster, in place of committing it;
     /// false if it has done nothing to them.
     ///
     /// # Errors
     /// Those of the cluster; `Unsupported` for what a cluster cannot do.
     pub(crate) fn publish(&self, transaction: &mut Transaction) -> Result<bool> {
-        self.refuse_node_tables(transaction)?;
-        let Some((node, catalog)) = self.cluster() else { return Ok(false) };
+        self.in_cluster().refuse_node_tables(transaction)?;
+        let Some((node, catalog)) = self.in_cluster().cluster() else { return Ok(false) };
         let ClusterChanges { mut deleted, values, free_keys, looked, locked, mut restarts, has_looked } =
             std::mem::take(&mut self.run.lock().cluster);
-        let done = self.of_cluster(transaction, &catalog, &deleted);
+        let done = self.in_cluster().of_cluster(transaction, &catalog, &deleted);
         if done.is_nothing() {
             // Whoever publishes something learns from a majority whether it still coordinates.
             let seen = self.scope.catalog_of_cluster().filter(|_| has_looked);
@@ -236,7 +235,7 @@ impl Session {
         }
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.dropped {
-            self.check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
+            self.definer().check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
             node.define(Change::DropTable(id))?;
         }
         let found = |id: TableId| {
@@ -244,7 +243,7 @@ impl Session {
             change::found(&seen, id, looked.map(|(_, looked)| *looked))
         };
         for id in done.altered {
-            let altered = self.altered(transaction, &seen, id, free_keys.contains(&id))?;
+            let altered = self.definer().altered(transaction, &seen, id, free_keys.contains(&id))?;
             node.define(Change::AlterTable(Altered { found: found(id), ..altered }))?;
         }
         let mut of_locks = change::locked(&seen, &locked);
@@ -267,7 +266,7 @@ impl Session {
             let of_table = of_table.restarting(restarted);
             let of_table = match free_keys.contains(&id) {
                 // Nobody has looked for its keys.
-                true if self.is_sent_again(id) => of_table.of_known_statement(),
+                true if self.in_cluster().is_sent_again(id) => of_table.of_known_statement(),
                 true => of_table.with_free_keys(&seen, id),
                 false => of_table,
             };
@@ -292,6 +291,76 @@ impl Session {
         }
     }
 
+    /// Forgets the name of the next statement: what it was set for is given up.
+    pub(crate) fn forget_name(&self) {
+        *self.next_name.lock() = None;
+    }
+
+    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all
+    /// statements that follow see what was written by then. A database that is no node has written nothing
+    /// elsewhere.
+    ///
+    /// # Errors
+    /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
+    /// transaction, which reads the state of its beginning.
+    pub(crate) fn wait_for_cluster(&self, epoch: &str) -> Result<Outcome> {
+        let wrong = |_| {
+            Error::invalid_input(format!("cluster_epoch is the number of a state, or latest, not '{epoch}'"))
+        };
+        let epoch: Option<u64> = match epoch.eq_ignore_ascii_case("latest") {
+            true => None,
+            false => Some(epoch.parse().map_err(wrong)?),
+        };
+        let Some(node) = self.engine.node().filter(|_| epoch != Some(0)) else { return Ok(DONE) };
+        if self.is_in_transaction() {
+            return Err(Error::unsupported(
+                "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
+            ));
+        }
+        match epoch {
+            Some(epoch) => node.wait_for(Epoch(epoch)),
+            None => node.read_latest(),
+        }
+        .map(|()| DONE)
+    }
+
+    /// Returns how many rows a table of the session's database has: one of the cluster has those of all
+    /// nodes.
+    pub fn row_count(&self, table: &TableData) -> u64 {
+        self.in_cluster().row_count(table)
+    }
+}
+
+impl InCluster<'_> {
+    /// Runs what changes or checks an open transaction; what it has done to tables of the cluster is that of
+    /// the statement meanwhile.
+    pub(crate) fn with_changes_of<T>(
+        &self,
+        explicit: &mut Explicit,
+        work: impl FnOnce(&mut Explicit) -> Result<T>,
+    ) -> Result<T> {
+        self.run.lock().cluster = std::mem::take(&mut explicit.cluster);
+        let result = work(explicit);
+        explicit.cluster = std::mem::take(&mut self.run.lock().cluster);
+        result
+    }
+}
+
+/// What a statement has to do with tables of the cluster: what it has found and changed in them, and what it
+/// knows of their nodes.
+#[derive(Clone, Copy)]
+pub(crate) struct InCluster<'a> {
+    pub scope: &'a Arc<Scope>,
+    /// The statement.
+    pub run: &'a Mutex<Run>,
+    /// The database that may be a node of the cluster.
+    pub database: &'a Arc<Database>,
+    pub node: Option<&'a Arc<Node>>,
+    /// The statement is one of the node's own, which changes nothing but its database.
+    pub is_of_node: bool,
+}
+
+impl InCluster<'_> {
     /// Returns the places of the rows that the open transaction deletes of tables of the cluster.
     pub(crate) fn deleted_in_cluster(&self) -> BTreeMap<TableId, RoaringTreemap> {
         self.run.lock().cluster.deleted.clone()
@@ -325,11 +394,6 @@ impl Session {
         Ok(())
     }
 
-    /// Forgets the name of the next statement: what it was set for is given up.
-    pub(crate) fn forget_name(&self) {
-        *self.next_name.lock() = None;
-    }
-
     /// Forgets which rows of tables of the cluster are deleted: the transaction is over.
     pub(crate) fn forget_cluster_changes(&self) {
         self.run.lock().cluster = ClusterChanges::default();
@@ -353,7 +417,7 @@ impl Session {
 
     /// Returns the table of the cluster that a table of a transaction is.
     pub(crate) fn cluster_table_of(&self, transaction: &Transaction, id: TableId) -> Option<TableId> {
-        if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
+        if !Arc::ptr_eq(transaction.database(), self.database) {
             return None;
         }
         // By the name that others know.
@@ -390,34 +454,6 @@ impl Session {
                 ),
             )),
         }
-    }
-
-    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all
-    /// statements that follow see what was written by then. A database that is no node has written nothing
-    /// elsewhere.
-    ///
-    /// # Errors
-    /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
-    /// transaction, which reads the state of its beginning.
-    pub(crate) fn wait_for_cluster(&self, epoch: &str) -> Result<Outcome> {
-        let wrong = |_| {
-            Error::invalid_input(format!("cluster_epoch is the number of a state, or latest, not '{epoch}'"))
-        };
-        let epoch: Option<u64> = match epoch.eq_ignore_ascii_case("latest") {
-            true => None,
-            false => Some(epoch.parse().map_err(wrong)?),
-        };
-        let Some(node) = self.engine.node().filter(|_| epoch != Some(0)) else { return Ok(DONE) };
-        if self.is_in_transaction() {
-            return Err(Error::unsupported(
-                "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
-            ));
-        }
-        match epoch {
-            Some(epoch) => node.wait_for(Epoch(epoch)),
-            None => node.read_latest(),
-        }
-        .map(|()| DONE)
     }
 
     /// Deletes all rows of a table of the cluster, and returns their number. If its columns count anew, that
@@ -460,12 +496,11 @@ impl Session {
     /// Returns the node that this database is, and what it knows of its cluster; not for the node's
     /// own session.
     pub(crate) fn cluster(&self) -> Option<(Arc<Node>, Arc<Catalog>)> {
-        let node = self.engine.node().filter(|_| !self.is_of_node)?;
+        let node = self.node.filter(|_| !self.is_of_node)?;
         Some((node.clone(), node.catalog()?))
     }
 
-    /// Returns how many rows a table of the session's database has: one of the cluster has those of all
-    /// nodes.
+    /// Returns how many rows a table of the database has: one of the cluster has those of all nodes.
     pub fn row_count(&self, table: &TableData) -> u64 {
         let entry = table.entry();
         let cluster = self.cluster();
@@ -480,7 +515,7 @@ impl Session {
         deleted: &BTreeMap<TableId, RoaringTreemap>,
     ) -> OfCluster {
         let mut done = OfCluster::default();
-        if !Arc::ptr_eq(transaction.database(), self.engine.database()) {
+        if !Arc::ptr_eq(transaction.database(), self.database) {
             return done;
         }
         let (before, after) = (transaction.base().catalog(), transaction.catalog());
@@ -509,7 +544,7 @@ impl Session {
     /// is new beside that: readers find rows by their positions, and replicas have names of their own.
     fn refuse_node_tables(&self, transaction: &Transaction) -> Result<()> {
         let (before, after) = (transaction.base().catalog(), transaction.catalog());
-        let is_node = before.has_schema(NODE_SCHEMA) || self.engine.node().is_some();
+        let is_node = before.has_schema(NODE_SCHEMA) || self.node.is_some();
         if self.is_of_node || !is_node {
             return Ok(());
         }
@@ -525,7 +560,7 @@ impl Session {
         }
         let written = transaction.written();
         let is_stranger = |table: &TableEntry| {
-            let found = self.engine.node().and_then(|node| node.strangers().ok());
+            let found = self.node.and_then(|node| node.strangers().ok());
             found.is_some_and(|strangers| strangers.contains(&table.name))
         };
         let is_changed = |table: &TableEntry| match after.table_by_id(table.id) {

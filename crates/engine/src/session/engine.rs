@@ -196,6 +196,11 @@ impl Engine {
         self.options.read().clone()
     }
 
+    /// Returns how many threads there are.
+    pub(crate) fn threads(&self) -> usize {
+        self.options.read().threads
+    }
+
     /// Returns the memory and disk of a new session.
     pub(super) fn environment(&self) -> Arc<RuntimeEnv> {
         let shared = self.environment.read().clone();

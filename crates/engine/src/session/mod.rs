@@ -36,7 +36,7 @@ pub use engine::{Engine, EngineOptions};
 pub use outcome::{Described, DescribedColumn, Gives, Outcome, StoredPieces, StoredResult};
 pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
-pub(crate) use run::ClusterChanges;
+pub(crate) use run::{ClusterChanges, Run};
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
@@ -59,7 +59,6 @@ use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
 use plan_cache::Plans;
-use run::Run;
 use statement_cache::{LastRead, Remembered};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -214,13 +213,6 @@ impl Session {
         sessions.push(Arc::downgrade(&session));
         drop(sessions);
         Ok(session)
-    }
-
-    /// Returns the time zone of times that are written without one.
-    pub(crate) fn time_zone(&self) -> Arc<str> {
-        let state = self.context.state_ref();
-        let state = state.read();
-        state.config_options().execution.time_zone.as_deref().unwrap_or("UTC").into()
     }
 
     /// Its number in the engine.

@@ -7,7 +7,9 @@ use crate::statement::alter_column::{drop_column, table_of};
 use crate::statement::constraint::referring;
 use crate::statement::ddl::{check_schema, new_column};
 use crate::statement::declared_constraint::Declared;
+use crate::statement::definer::{Ddl, Definer};
 use crate::statement::materialized::refuse_alteration;
+use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse, refuse_other_kind, unknown_constraint};
 use crate::statement::target::Target;
 use datafusion::sql::sqlparser::ast::{
@@ -28,10 +30,56 @@ use std::sync::atomic::Ordering;
 const ATTEMPTS: usize = 5;
 
 impl Session {
+    /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
+    pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
+        self.identity.privileges.check_write()?;
+        self.refuse_in_transaction("VACUUM")?;
+        let only = table.map(|name| self.names().target(name, None)).transpose()?;
+        let Named { database, snapshot, .. } = match &only {
+            Some(target) => self.scope.database(&target.database)?,
+            None => self.scope.current_database()?,
+        };
+        if only.as_ref().is_some_and(|target| target.schema == NODE_SCHEMA) {
+            return Err(of_node());
+        }
+        let only = only.map(|target| target.id);
+        // Readers of a cluster find rows by their positions, which stay.
+        let all = snapshot.tables().filter(|table| table.entry().schema != NODE_SCHEMA);
+        let all = all.map(|table| table.entry().id);
+        let ids: Vec<_> = all.filter(|id| only.is_none_or(|only| only == *id)).collect();
+        let mut removed = 0;
+        for id in ids.iter().copied() {
+            for attempt in 1.. {
+                self.check_interrupt()?;
+                let mut writer = database.begin(self.engine.options().threads)?;
+                let compacted = writer.compact(id, |done, total| {
+                    self.counters.done.store(done, Ordering::Relaxed);
+                    self.counters.total.store(total, Ordering::Relaxed);
+                    self.check_interrupt()
+                });
+                match compacted.and_then(|count| writer.commit().map(|_| count)) {
+                    Ok(count) => {
+                        removed += count;
+                        break;
+                    }
+                    Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        database.checkpoint()?;
+        self.refresh()?;
+        let compacted = database.snapshot()?;
+        self.ddl().rebuild_declared(&compacted, &ids)?;
+        Ok(Outcome::Done { rows_affected: Some(removed) })
+    }
+}
+
+impl Ddl<'_> {
     pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
         let ConstraintComment { constraint: name, table, comment } = given;
-        self.check_schema_of(&table)?;
-        let target = self.target(&table, None)?;
+        self.names().check_schema_of(&table)?;
+        let target = self.names().target(&table, None)?;
         self.write(&target.database, |writer| {
             writer.alter_table(target.id, |table| {
                 let unknown = unknown_constraint(table, &name);
@@ -47,28 +95,95 @@ impl Session {
         let AlterTable { on_cluster, location, table_type, .. } = &alter;
         let option = on_cluster.is_some() || location.is_some() || table_type.is_some();
         refuse(option, "ALTER TABLE with ON CLUSTER, LOCATION or a kind of table")?;
-        if alter.if_exists && self.table_data(&self.resolve(&alter.name)?).is_none() {
+        if alter.if_exists && self.names().table_data(&self.names().resolve(&alter.name)?).is_none() {
             return Ok(DONE);
         }
-        self.check_schema_of(&alter.name)?;
+        self.names().check_schema_of(&alter.name)?;
         if let [AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice()
             && let RenameTableNameKind::To(name) | RenameTableNameKind::As(name) = table_name
             && self.rename_view(&alter.name, name)?
         {
             return Ok(DONE);
         }
-        let target = self.target(&alter.name, None)?;
+        let target = self.names().target(&alter.name, None)?;
         refuse_alteration(target.data.entry(), &alter.operations)?;
-        self.name_schemas_of_sequences(&target.database, &mut alter.operations);
+        self.names().name_schemas_of_sequences(&target.database, &mut alter.operations);
         self.write(&target.database, |writer| {
             let operations = alter.operations.iter();
             operations
-                .map(|operation| self.alter(writer, &target, operation))
+                .map(|operation| self.definer.alter(writer, &target, operation))
                 .collect::<Result<Vec<()>>>()?;
             Ok(DONE)
         })
     }
 
+    pub(super) fn comment(
+        &self,
+        object: CommentObject,
+        name: &ObjectName,
+        comment: Option<String>,
+    ) -> Result<Outcome> {
+        let parts: Vec<String> = name.0.iter().map(ToString::to_string).collect();
+        let (table, column) = match (object, parts.as_slice()) {
+            (CommentObject::Table, _) => (name.clone(), None),
+            (CommentObject::Column, [.., _, _]) => {
+                let mut table = name.clone();
+                let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
+                (table, column)
+            }
+            (CommentObject::Column, _) => {
+                return Err(Error::new(ErrorKind::Syntax, "COMMENT ON COLUMN needs table.column"));
+            }
+            (CommentObject::Schema, _) => {
+                let Name { database, name, .. } = self.names().scope_of_schema(&parts_of(name)?)?;
+                return self.write(&database, |writer| {
+                    check_schema(writer.catalog(), &name)?;
+                    writer.comment(&name, None, comment)?;
+                    Ok(DONE)
+                });
+            }
+            (CommentObject::View | CommentObject::Sequence, _) => {
+                self.names().check_schema_of(name)?;
+                let Name { database, schema, name } = self.names().resolve(name)?;
+                return self.write(&database, |writer| {
+                    let catalog = writer.catalog();
+                    if object == CommentObject::View {
+                        refuse_other_kind(catalog, &schema, &name, "a view")?;
+                        if catalog.view(&schema, &name).is_none() {
+                            let known = catalog.views.iter().map(|view| view.name.as_str());
+                            return Err(missing("view", &name, known));
+                        }
+                    } else {
+                        refuse_other_kind(catalog, &schema, &name, "a sequence")?;
+                        if catalog.sequence(&schema, &name).is_none() {
+                            return Err(unknown_sequence(catalog, &name));
+                        }
+                    }
+                    writer.comment(&schema, Some(&name), comment)?;
+                    Ok(DONE)
+                });
+            }
+            (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
+        };
+        self.names().check_schema_of(&table)?;
+        let target = self.names().target(&table, None)?;
+        self.write(&target.database, |writer| {
+            match &column {
+                Some(column) => self.definer.alter_column(writer, &target, column, |column| {
+                    column.comment = comment;
+                    Ok(())
+                }),
+                None => writer.alter_table(target.id, |table| {
+                    table.comment = comment;
+                    Ok(())
+                }),
+            }?;
+            Ok(DONE)
+        })
+    }
+}
+
+impl Definer<'_> {
     fn alter(
         &self,
         writer: &mut Transaction,
@@ -108,7 +223,7 @@ impl Session {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
             } => {
                 let before = table()?;
-                let new = self.renamed(&target.database, &before, name)?;
+                let new = self.names().renamed(&target.database, &before, name)?;
                 let views = self.views_over(writer, target, &new)?;
                 writer.alter_table(id, |table| {
                     table.name = new;
@@ -135,7 +250,9 @@ impl Session {
             other => Err(Error::unsupported(format!("ALTER TABLE … {other} is not supported"))),
         }
     }
+}
 
+impl Names<'_> {
     /// Returns the name that RENAME TO gives a table.
     fn renamed(&self, database: &str, table: &TableEntry, name: &ObjectName) -> Result<String> {
         let parts = parts_of(name)?;
@@ -148,115 +265,6 @@ impl Session {
             }
         }
         last_of(name)
-    }
-
-    pub(super) fn comment(
-        &self,
-        object: CommentObject,
-        name: &ObjectName,
-        comment: Option<String>,
-    ) -> Result<Outcome> {
-        let parts: Vec<String> = name.0.iter().map(ToString::to_string).collect();
-        let (table, column) = match (object, parts.as_slice()) {
-            (CommentObject::Table, _) => (name.clone(), None),
-            (CommentObject::Column, [.., _, _]) => {
-                let mut table = name.clone();
-                let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
-                (table, column)
-            }
-            (CommentObject::Column, _) => {
-                return Err(Error::new(ErrorKind::Syntax, "COMMENT ON COLUMN needs table.column"));
-            }
-            (CommentObject::Schema, _) => {
-                let Name { database, name, .. } = self.scope_of_schema(&parts_of(name)?)?;
-                return self.write(&database, |writer| {
-                    check_schema(writer.catalog(), &name)?;
-                    writer.comment(&name, None, comment)?;
-                    Ok(DONE)
-                });
-            }
-            (CommentObject::View | CommentObject::Sequence, _) => {
-                self.check_schema_of(name)?;
-                let Name { database, schema, name } = self.resolve(name)?;
-                return self.write(&database, |writer| {
-                    let catalog = writer.catalog();
-                    if object == CommentObject::View {
-                        refuse_other_kind(catalog, &schema, &name, "a view")?;
-                        if catalog.view(&schema, &name).is_none() {
-                            let known = catalog.views.iter().map(|view| view.name.as_str());
-                            return Err(missing("view", &name, known));
-                        }
-                    } else {
-                        refuse_other_kind(catalog, &schema, &name, "a sequence")?;
-                        if catalog.sequence(&schema, &name).is_none() {
-                            return Err(unknown_sequence(catalog, &name));
-                        }
-                    }
-                    writer.comment(&schema, Some(&name), comment)?;
-                    Ok(DONE)
-                });
-            }
-            (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
-        };
-        self.check_schema_of(&table)?;
-        let target = self.target(&table, None)?;
-        self.write(&target.database, |writer| {
-            match &column {
-                Some(column) => self.alter_column(writer, &target, column, |column| {
-                    column.comment = comment;
-                    Ok(())
-                }),
-                None => writer.alter_table(target.id, |table| {
-                    table.comment = comment;
-                    Ok(())
-                }),
-            }?;
-            Ok(DONE)
-        })
-    }
-
-    /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
-    pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
-        self.identity.privileges.check_write()?;
-        self.refuse_in_transaction("VACUUM")?;
-        let only = table.map(|name| self.target(name, None)).transpose()?;
-        let Named { database, snapshot, .. } = match &only {
-            Some(target) => self.scope.database(&target.database)?,
-            None => self.scope.current_database()?,
-        };
-        if only.as_ref().is_some_and(|target| target.schema == NODE_SCHEMA) {
-            return Err(of_node());
-        }
-        let only = only.map(|target| target.id);
-        // Readers of a cluster find rows by their positions, which stay.
-        let all = snapshot.tables().filter(|table| table.entry().schema != NODE_SCHEMA);
-        let all = all.map(|table| table.entry().id);
-        let ids: Vec<_> = all.filter(|id| only.is_none_or(|only| only == *id)).collect();
-        let mut removed = 0;
-        for id in ids.iter().copied() {
-            for attempt in 1.. {
-                self.check_interrupt()?;
-                let mut writer = database.begin(self.engine.options().threads)?;
-                let compacted = writer.compact(id, |done, total| {
-                    self.counters.done.store(done, Ordering::Relaxed);
-                    self.counters.total.store(total, Ordering::Relaxed);
-                    self.check_interrupt()
-                });
-                match compacted.and_then(|count| writer.commit().map(|_| count)) {
-                    Ok(count) => {
-                        removed += count;
-                        break;
-                    }
-                    Err(error) if error.kind() == ErrorKind::Conflict && attempt < ATTEMPTS => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        database.checkpoint()?;
-        self.refresh()?;
-        let compacted = database.snapshot()?;
-        self.rebuild_declared(&compacted, &ids)?;
-        Ok(Outcome::Done { rows_affected: Some(removed) })
     }
 }
 

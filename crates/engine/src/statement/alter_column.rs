@@ -1,9 +1,10 @@
 //! Changes to the columns of a table.
 
-use crate::session::Session;
 use crate::statement::completion::mentions;
+use crate::statement::constraint::with_view_of;
 use crate::statement::ddl::{DeclaredColumn, identity};
 use crate::statement::declared_constraint::are_comparable;
+use crate::statement::definer::Definer;
 use crate::statement::expression::rename_in;
 use crate::statement::sequence::{Clauses, release, sequence_of_column};
 use crate::statement::target::Target;
@@ -19,7 +20,7 @@ use hypostyle_storage::{
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::sync::Arc;
 
-impl Session {
+impl Definer<'_> {
     /// Renames a column, also in the expressions of its table, and in views.
     pub(super) fn rename_column(
         &self,
@@ -42,10 +43,10 @@ impl Session {
                 *sql = rename_in(sql, old, new)?;
             }
         }
-        self.check_columns(&new_columns_of(&renamed))?;
+        self.compiler.check_columns(&new_columns_of(&renamed))?;
         for constraint in &renamed.constraints {
             if let ConstraintRule::Check { sql } = &constraint.rule {
-                self.check_condition(&renamed, &constraint.name, sql)?;
+                self.compiler.check_condition(&renamed, &constraint.name, sql)?;
             }
         }
         writer.alter_table(target.id, |table| {
@@ -81,9 +82,9 @@ impl Session {
         let old = before.column(&name).ok_or_else(|| unknown_column(&before, &name))?;
         match operation {
             AlterColumnOperation::SetNotNull => {
-                self.looks_at_rows(writer, target.id)?;
-                self.with_view_of(writer, |session, _, _| {
-                    session.check_not_null(&target.database, &before, &name)
+                self.checks.looks_at_rows(writer, target.id)?;
+                with_view_of(self.scope, writer, |_, _| {
+                    self.checks.check_not_null(&target.database, &before, &name)
                 })?;
                 self.alter_column(writer, target, &name, |column| {
                     column.nullable = false;
@@ -119,7 +120,7 @@ impl Session {
             }
             AlterColumnOperation::SetDefault { value } => {
                 let default = value.to_string();
-                self.check_default(&name, &old.logical_type, &default)?;
+                self.compiler.check_default(&name, &old.logical_type, &default)?;
                 self.alter_column(writer, target, &name, |column| {
                     column.default = Some(default);
                     Ok(())
@@ -155,18 +156,19 @@ impl Session {
         check_keys(writer.catalog(), table, old, &new_type)?;
         self.check_conversion(writer, (table, old), &new_type, using.is_some())?;
         let wanted = new_type.arrow_field(name, true);
-        let using =
-            using.map(|expr| self.filling_from(table, old, &new_type, &expr.to_string())).transpose()?;
-        let zone = self.time_zone();
+        let using = using
+            .map(|expr| self.compiler.filling_from(table, old, &new_type, &expr.to_string()))
+            .transpose()?;
+        let zone = self.compiler.time_zone();
         writer.convert_column(table.id, name, new_type, |piece| {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
             cast_within(computed.as_ref().unwrap_or(piece), &wanted, &zone).map_err(|error| {
                 from_datafusion(error.into()).context(format!("column \"{name}\" cannot become {data_type}"))
             })
         })?;
         // Values that differed may have become equal.
-        self.check_column(writer, table.id, old.id)
+        self.checks.check_column(writer, table.id, old.id)
     }
 
     /// Adds a column, whose values in the rows that are there are computed for each of them.
@@ -181,18 +183,18 @@ impl Session {
         let table = table.ok_or_else(|| Error::internal("a table that is being altered is missing"))?;
         let mut columns = new_columns_of(&table);
         columns.push(column.clone());
-        self.check_columns(&columns)?;
+        self.compiler.check_columns(&columns)?;
         if let Some(clauses) = sequence {
             let name = (table.schema.as_str(), table.name.as_str());
             let mut sequence = sequence_of_column(writer.catalog(), name, &mut column, &clauses)?;
             sequence.owner = Some(SequenceOwner { table: id, column: table.next_column_id });
             writer.create_sequence(sequence)?;
         }
-        self.with_view_of(writer, |session, writer, snapshot| {
-            let database = session.scope.name_of(writer.database())?;
-            let filling = session.filling_of_new(&database, snapshot.catalog(), &table, &column)?;
+        with_view_of(self.scope, writer, |writer, snapshot| {
+            let database = self.scope.name_of(writer.database())?;
+            let filling = self.compiler.filling_of_new(&database, snapshot.catalog(), &table, &column)?;
             writer.add_column(id, column, filling.reads_rows(), |rows| {
-                session.check_interrupt()?;
+                self.queries.proceed()?;
                 filling.values(rows)
             })
         })?;

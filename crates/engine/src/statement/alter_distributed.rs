@@ -1,13 +1,14 @@
 //! What ALTER TABLE makes of a table of the cluster: from the table without rows as it was before and
 //! after, to the change of the cluster's catalog.
 
-use crate::session::{Parameters, Session};
+use crate::session::Parameters;
 use crate::statement::backup::create_table;
 use crate::statement::cluster::{additions_of, check_size, constrained, referred};
 use crate::statement::cluster_sequence::check_sequences;
 use crate::statement::completion::mentions;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::{as_statement, cast};
+use crate::statement::definer::Definer;
+use crate::statement::dialect::cast;
 use crate::statement::given_rows::published_rows;
 use arrow::array::ArrayRef;
 use hypostyle_cluster::fit::{converted_column, new_column};
@@ -25,7 +26,7 @@ use std::collections::BTreeSet;
 /// The rows that a default is computed for, to see whether it is the same in all.
 const ROWS_COMPARED: u32 = 64;
 
-impl Session {
+impl Definer<'_> {
     /// Returns what a transaction has made of a table of the cluster, whose rows it has looked at or not.
     ///
     /// # Errors
@@ -104,7 +105,7 @@ impl Session {
         (definition, additions): (&str, &Additions),
     ) -> Result<()> {
         let (database, base) = (transaction.database(), transaction.base());
-        let mut trial = database.begin_at(base.clone(), self.engine.options().threads)?;
+        let mut trial = database.begin_at(base.clone(), self.threads)?;
         trial.drop_table(before.id)?;
         let name = (after.schema.as_str(), after.name.as_str());
         let incomplete = self.make_distributed(&mut trial, name, definition, additions)?;
@@ -131,7 +132,7 @@ impl Session {
         to: &LogicalType,
         has_using: bool,
     ) -> Result<()> {
-        let Some(of_cluster) = self.looks_at_rows(writer, table.id)? else { return Ok(()) };
+        let Some(of_cluster) = self.checks.looks_at_rows(writer, table.id)? else { return Ok(()) };
         let catalog = self.scope.catalog_of_cluster();
         let own = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
         let own = own.ok_or_else(|| Error::internal("an altered table that is gone"))?;
@@ -157,7 +158,7 @@ impl Session {
             () if old.identity.is_some() => "that is an identity",
             () if is_of_key && !keeps_values => "of the partition key",
             () if is_constrained || is_referred => "that a constraint depends on",
-            () if is_zoned(old.logical_type.arrow_type(), &to.arrow_type(), &self.time_zone()) => {
+            () if is_zoned(old.logical_type.arrow_type(), &to.arrow_type(), &self.compiler.time_zone()) => {
                 "that depends on the time zone"
             }
             () => "",
@@ -169,10 +170,11 @@ impl Session {
                 old.name, table.name
             )));
         }
-        let rows = published_rows(&self.scope, writer, table, None)?;
+        let rows = published_rows(self.scope, writer, table, None)?;
         // A value is wanted of each row: nothing else has all of them cast.
         let value = cast(cast(build::column(&old.name), to)?, &LogicalType::Varchar)?;
-        self.first_row(build::select(vec![build::item(build::max(value))], vec![rows.factor(None)]))
+        self.queries
+            .first_row(build::select(vec![build::item(build::max(value))], vec![rows.factor(None)]))
             .map(drop)
             .map_err(|error| error.context(format!("column \"{}\" cannot become {to}", old.name)))
     }
@@ -202,9 +204,8 @@ impl Session {
         let value = build::item(cast(default, &column.logical_type)?);
         let rows = (0..ROWS_COMPARED).map(|row| vec![build::number(row.into())]).collect();
         let rows = build::derived(build::values(rows), build::name("rows"));
-        let query = as_statement(build::select(vec![value], vec![rows]));
-        let outcome = self.query(query, &Parameters::None)?;
-        let (_, batches) = self.collect_rows(outcome)?;
+        let query = build::select(vec![value], vec![rows]);
+        let (_, batches) = self.queries.rows(query, &Parameters::None)?;
         let values: Vec<ArrayRef> = batches.iter().map(|batch| batch.column(0).clone()).collect();
         let values: Vec<&dyn arrow::array::Array> = values.iter().map(AsRef::as_ref).collect();
         let failed = |error| Error::internal(format!("the default of a new column: {error}"));

@@ -1,15 +1,16 @@
 //! ATTACH and DETACH, USE, and the database of a session's temporary tables.
 
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
+use crate::session::{Engine, Outcome, Session};
+use crate::statement::names::Names;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
-use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use hypostyle_foreign::{Dialer, ForeignDatabase};
 use hypostyle_sql::identifier::{fold, parts_of};
 use hypostyle_storage::{Database, OpenMode, QUIET, SCHEMA_MAIN, StorageOptions};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Identity, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl Session {
             None => {
                 let database = match path {
                     IN_MEMORY => Database::in_memory()?,
-                    path => self.open(path, mode, &attached.databases)?,
+                    path => open(&self.engine, path, mode, &attached.databases)?,
                 };
                 database.set_upkeep(database.path().map(|_| QUIET));
                 attached.databases.push((name, database));
@@ -96,33 +97,6 @@ impl Session {
         Ok(())
     }
 
-    /// Opens a database that is not open already.
-    fn open(
-        &self,
-        path: &str,
-        mode: OpenMode,
-        attached: &[(String, Arc<Database>)],
-    ) -> Result<Arc<Database>> {
-        let full = std::path::absolute(path)
-            .map_err(|error| Error::from_io(&error, format_args!("cannot attach \"{path}\"")))?;
-        let others = attached.iter().map(|(name, database)| (name.as_str(), database));
-        let mut all = std::iter::once((OWN_DATABASE, self.engine.database())).chain(others);
-        let same = |database: &Arc<Database>| {
-            let place = |path: &Path| path.canonicalize().ok();
-            place(&full).is_some_and(|here| database.path().and_then(place) == Some(here))
-        };
-        if let Some((other, _)) = all.find(|(_, database)| same(database)) {
-            return Err(Error::new(
-                ErrorKind::AlreadyExists,
-                format!("\"{path}\" is attached already, as \"{other}\""),
-            )
-            .with_sqlstate("42P04"));
-        }
-        let options = self.engine.options();
-        let (allow_network_filesystem, verify) = (options.allow_network_filesystem, options.verify);
-        Database::open(&full, StorageOptions { allow_network_filesystem, verify, ..mode.into() })
-    }
-
     pub(super) fn detach(&self, name: &Ident, if_exists: bool) -> Result<Outcome> {
         self.identity.privileges.check_machine("detach databases")?;
         self.refuse_in_transaction("DETACH")?;
@@ -150,34 +124,6 @@ impl Session {
         attached.changes += 1;
         drop(attached);
         self.refresh()?;
-        Ok(DONE)
-    }
-
-    /// Returns `USE database`, `USE schema`, `USE database.schema`.
-    pub(super) fn use_names(&self, names: &Use) -> Result<Outcome> {
-        let (Use::Object(name) | Use::Database(name) | Use::Schema(name) | Use::Catalog(name)) = names else {
-            return Err(Error::unsupported(format!("{names} is not supported; write USE database.schema")));
-        };
-        self.use_name(name)
-    }
-
-    fn use_name(&self, name: &ObjectName) -> Result<Outcome> {
-        let parts = parts_of(name)?;
-        let current = self.scope.current_database()?;
-        let (database, schema) = match parts.as_slice() {
-            [schema] if current.snapshot.catalog().has_schema(schema) => (current, schema.as_str()),
-            [database] => (self.scope.database(database)?, SCHEMA_MAIN),
-            [database, schema] => (self.scope.database(database)?, schema.as_str()),
-            _ => return Err(Error::new(ErrorKind::Syntax, "write it as USE database.schema")),
-        };
-        if !database.snapshot.catalog().has_schema(schema) {
-            return Err(Error::new(
-                ErrorKind::UnknownName,
-                format!("the database \"{}\" has no schema \"{schema}\"", database.name),
-            )
-            .with_sqlstate("3F000"));
-        }
-        self.scope.set_current(&database.name, schema);
         Ok(DONE)
     }
 
@@ -214,32 +160,89 @@ impl Session {
         }
         Ok(())
     }
+}
 
-    pub(super) fn show_databases(&self) -> Result<Outcome> {
-        let (databases, foreign) = (self.scope.databases.read(), self.scope.foreign_databases.read());
-        let foreign = || foreign.iter().map(|attached| attached.database());
-        // Where they are tells only those something who may name files.
-        let is_shown = self.identity.privileges.machine;
-        let path =
-            |named: &Named| named.database.path().filter(|_| is_shown).map(|path| path.display().to_string());
-        let current = self.scope.current().0;
-        let names = databases.iter().map(|named| named.name.as_str());
-        let paths = databases.iter().map(path);
-        let read_only = databases.iter().map(|named| named.database.is_read_only());
-        let is_current = databases.iter().map(|named| named.name == current);
-        let names = names.chain(foreign().map(|database| database.name()));
-        let paths = paths.chain(foreign().map(|database| is_shown.then(|| database.shown().to_string())));
-        let read_only = read_only.chain(foreign().map(|database| database.is_read_only()));
-        let is_current = is_current.chain(foreign().map(|_| false));
-        let columns: [(&str, ArrayRef, bool); 4] = [
-            ("database_name", Arc::new(StringArray::from_iter_values(names)), false),
-            ("path", Arc::new(paths.collect::<StringArray>()), true),
-            ("is_read_only", Arc::new(read_only.map(Some).collect::<BooleanArray>()), false),
-            ("is_current", Arc::new(is_current.map(Some).collect::<BooleanArray>()), false),
-        ];
-        RecordBatch::try_from_iter_with_nullable(columns)
-            .map(Outcome::batch)
-            .map_err(|error| Error::internal(format!("cannot list databases: {error}")))
+pub(super) fn show_databases(scope: &Scope, identity: &Identity) -> Result<Outcome> {
+    let (databases, foreign) = (scope.databases.read(), scope.foreign_databases.read());
+    let foreign = || foreign.iter().map(|attached| attached.database());
+    // Where they are tells only those something who may name files.
+    let is_shown = identity.privileges.machine;
+    let path =
+        |named: &Named| named.database.path().filter(|_| is_shown).map(|path| path.display().to_string());
+    let current = scope.current().0;
+    let names = databases.iter().map(|named| named.name.as_str());
+    let paths = databases.iter().map(path);
+    let read_only = databases.iter().map(|named| named.database.is_read_only());
+    let is_current = databases.iter().map(|named| named.name == current);
+    let names = names.chain(foreign().map(|database| database.name()));
+    let paths = paths.chain(foreign().map(|database| is_shown.then(|| database.shown().to_string())));
+    let read_only = read_only.chain(foreign().map(|database| database.is_read_only()));
+    let is_current = is_current.chain(foreign().map(|_| false));
+    let columns: [(&str, ArrayRef, bool); 4] = [
+        ("database_name", Arc::new(StringArray::from_iter_values(names)), false),
+        ("path", Arc::new(paths.collect::<StringArray>()), true),
+        ("is_read_only", Arc::new(read_only.map(Some).collect::<BooleanArray>()), false),
+        ("is_current", Arc::new(is_current.map(Some).collect::<BooleanArray>()), false),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns)
+        .map(Outcome::batch)
+        .map_err(|error| Error::internal(format!("cannot list databases: {error}")))
+}
+
+/// Opens a database that is not open already.
+fn open(
+    engine: &Engine,
+    path: &str,
+    mode: OpenMode,
+    attached: &[(String, Arc<Database>)],
+) -> Result<Arc<Database>> {
+    let full = std::path::absolute(path)
+        .map_err(|error| Error::from_io(&error, format_args!("cannot attach \"{path}\"")))?;
+    let others = attached.iter().map(|(name, database)| (name.as_str(), database));
+    let mut all = std::iter::once((OWN_DATABASE, engine.database())).chain(others);
+    let same = |database: &Arc<Database>| {
+        let place = |path: &Path| path.canonicalize().ok();
+        place(&full).is_some_and(|here| database.path().and_then(place) == Some(here))
+    };
+    if let Some((other, _)) = all.find(|(_, database)| same(database)) {
+        return Err(Error::new(
+            ErrorKind::AlreadyExists,
+            format!("\"{path}\" is attached already, as \"{other}\""),
+        )
+        .with_sqlstate("42P04"));
+    }
+    let options = engine.options();
+    let (allow_network_filesystem, verify) = (options.allow_network_filesystem, options.verify);
+    Database::open(&full, StorageOptions { allow_network_filesystem, verify, ..mode.into() })
+}
+
+impl Names<'_> {
+    /// Returns `USE database`, `USE schema`, `USE database.schema`.
+    pub(super) fn use_names(&self, names: &Use) -> Result<Outcome> {
+        let (Use::Object(name) | Use::Database(name) | Use::Schema(name) | Use::Catalog(name)) = names else {
+            return Err(Error::unsupported(format!("{names} is not supported; write USE database.schema")));
+        };
+        self.use_name(name)
+    }
+
+    fn use_name(&self, name: &ObjectName) -> Result<Outcome> {
+        let parts = parts_of(name)?;
+        let current = self.scope.current_database()?;
+        let (database, schema) = match parts.as_slice() {
+            [schema] if current.snapshot.catalog().has_schema(schema) => (current, schema.as_str()),
+            [database] => (self.scope.database(database)?, SCHEMA_MAIN),
+            [database, schema] => (self.scope.database(database)?, schema.as_str()),
+            _ => return Err(Error::new(ErrorKind::Syntax, "write it as USE database.schema")),
+        };
+        if !database.snapshot.catalog().has_schema(schema) {
+            return Err(Error::new(
+                ErrorKind::UnknownName,
+                format!("the database \"{}\" has no schema \"{schema}\"", database.name),
+            )
+            .with_sqlstate("3F000"));
+        }
+        self.scope.set_current(&database.name, schema);
+        Ok(DONE)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::session::kept::Attempt;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, extension};
+use crate::statement::dialect::{as_statement, extension, name_columns_for};
 use crate::statement::given_rows::given_rows;
 use arrow::array::{ArrayRef, StringArray, new_null_array};
 use arrow::compute::concat_batches;
@@ -131,7 +131,7 @@ impl Session {
         let attempted = given_rows(&self.scope, "attempted", vec![row])?;
         *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
-        self.name_columns(query);
+        name_columns_for(query, self.settings.is_wire());
         self.query_for_result(as_statement(query.clone()), &Parameters::None).map(Some)
     }
 

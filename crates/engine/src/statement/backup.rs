@@ -2,7 +2,9 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::definer::Ddl;
 use crate::statement::dialect::{extension, parse};
+use crate::statement::names::Names;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -94,7 +96,7 @@ impl Session {
     /// Writes an export's files, and tells which.
     fn export_to(&self, path: &Path, made: &mut Vec<PathBuf>) -> Result<()> {
         let current = self.scope.current_database()?;
-        let definitions = self.exported_definitions(&current.name, current.snapshot.catalog());
+        let definitions = self.names().exported_definitions(&current.name, current.snapshot.catalog());
         let mut load = String::new();
         let mut files = HashSet::new();
         for entry in &definitions.tables {
@@ -140,11 +142,11 @@ impl Session {
             for statement in split_statements(&schema).iter().chain(&split_statements(&load)) {
                 self.refresh()?;
                 if let Some(view) = exported_view(statement)? {
-                    self.import_view(&view)?;
+                    self.ddl().import_view(&view)?;
                     continue;
                 }
                 if Kind::of(statement).tag() == MATERIALIZED {
-                    self.import_materialized(exported_materialized(statement)?)?;
+                    self.ddl().import_materialized(exported_materialized(statement)?)?;
                     continue;
                 }
                 check_exported(statement)?;
@@ -165,7 +167,9 @@ impl Session {
         }
         result.map(|()| DONE)
     }
+}
 
+impl Ddl<'_> {
     /// Makes a view that is not planned: what it reads may come later, or be gone.
     fn import_view(&self, view: &CreateView) -> Result<()> {
         let Name { database, schema, name } = self.resolve_new(&view.name, false)?;
@@ -306,7 +310,7 @@ fn clauses(sequence: &SequenceEntry) -> String {
     format!("INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
-impl Session {
+impl Names<'_> {
     /// Returns `SHOW CREATE TABLE t`: a row with the statement.
     pub(super) fn show_create(&self, name: &ObjectName) -> Result<Outcome> {
         let Name { database, schema, name } = self.resolve(name)?;

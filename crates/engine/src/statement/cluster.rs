@@ -6,8 +6,12 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::cluster_sequence::{check_sequences, make_counted, sequence_of};
 use crate::statement::constraint::constrain;
 use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_table_options};
-use crate::statement::declared_constraint::{Declared, DeclaredRule};
-use crate::statement::dialect::{as_statement, cast, parse};
+use crate::statement::declared_constraint::{Declared, DeclaredRule, check_keys};
+use crate::statement::definer::{Ddl, Definer};
+use crate::statement::dialect::{cast, parse};
+use crate::statement::names::Names;
+use crate::statement::queries::Queries;
+use crate::statement::refusal::refused_reference;
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -59,78 +63,19 @@ impl Session {
         })?;
         match statement {
             ClusterStatement::ShowCluster => shown::nodes(&node, &*node.known_catalog()?).map(Outcome::batch),
-            ClusterStatement::ShowFragments { table } => self.show_fragments(&node, table.as_ref()),
+            ClusterStatement::ShowFragments { table } => self.names().show_fragments(&node, table.as_ref()),
             ClusterStatement::Alter(alter) => {
                 self.identity.privileges.check_machine("ALTER CLUSTER")?;
-                self.outside_transaction()?;
-                self.alter_cluster(&node, &alter).map(|()| DONE)
+                self.ddl().outside_transaction()?;
+                alter_cluster(self.names(), self, &node, &alter).map(|()| DONE)
             }
             ClusterStatement::Backup { directory } => self.backup_cluster(&node, &directory),
             ClusterStatement::CreateTable { create, distribution } => {
                 self.identity.privileges.check_write()?;
-                self.outside_transaction()?;
+                self.ddl().outside_transaction()?;
                 self.create_distributed(&node, *create, &distribution, parameters)
             }
         }
-    }
-
-    pub(super) fn outside_transaction(&self) -> Result<()> {
-        match self.is_in_transaction() {
-            true => Err(Error::unsupported(
-                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
-            )),
-            false => Ok(()),
-        }
-    }
-
-    fn alter_cluster(&self, node: &Arc<Node>, alter: &AlterCluster) -> Result<()> {
-        if matches!(alter, AlterCluster::AddNode { .. } | AlterCluster::Promote { .. }) {
-            // Whoever is the first to be asked begins the cluster.
-            node.found_cluster()?;
-        }
-        let catalog = node.known_catalog()?;
-        match alter {
-            AlterCluster::AddNode { name, address } => node.add_node(name, address).map(drop),
-            AlterCluster::Promote { name } if name == node.name() => node.promote().map(drop),
-            AlterCluster::Promote { name } => {
-                let address = catalog.node_named(name)?.address.clone();
-                Err(Error::invalid_input(format!(
-                    "a node makes itself the coordinator: connect to node \"{name}\" at {address}, and run it there"
-                )))
-            }
-            AlterCluster::DrainNode { name } => {
-                let id = catalog.node_named(name)?.id;
-                let state = Change::SetNodeState { node: id, state: NodeState::Draining };
-                let catalog = node.change(state)?;
-                node.take_steps(layout::drain(&catalog, id)?)
-            }
-            AlterCluster::DrainClients { name } => {
-                node.drain_clients(catalog.node_named(name)?.id, &|| self.check_interrupt())
-            }
-            AlterCluster::DropNode { name, force } => {
-                let id = catalog.node_named(name)?.id;
-                let (steps, change) = layout::drop_node(&catalog, id, *force)?;
-                node.take_steps(steps)?;
-                node.change(change).map(drop)
-            }
-            AlterCluster::Rebalance { table } => {
-                // Also where nothing is to be moved.
-                node.check_coordinates()?;
-                let table = table.as_ref().map(|table| self.distributed(&catalog, table)).transpose()?;
-                let table = table.map(|table| table.id);
-                let bytes = node.bytes_of_replicas(&catalog, table)?;
-                node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
-            }
-        }
-    }
-
-    /// Returns a table of the cluster by its name.
-    fn distributed<'a>(&self, catalog: &'a Catalog, name: &ObjectName) -> Result<&'a Table> {
-        let full = self.resolve(name)?;
-        let found = (full.database == OWN_DATABASE).then(|| catalog.table_named(&full.schema, &full.name));
-        found.flatten().ok_or_else(|| {
-            Error::new(ErrorKind::UnknownName, format!("the cluster has no table \"{}\"", full.name))
-        })
     }
 
     fn create_distributed(
@@ -140,7 +85,7 @@ impl Session {
         distribution: &Distribution,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let Name { database, schema, name } = self.resolve(&create.name)?;
+        let Name { database, schema, name } = self.names().resolve(&create.name)?;
         if create.temporary || database != OWN_DATABASE {
             return Err(Error::unsupported("a table of the cluster is in the node's own database, for all"));
         }
@@ -161,17 +106,17 @@ impl Session {
         if let Some(query) = &query
             && create.columns.is_empty()
         {
-            create.columns = self.columns_of_query(query, parameters)?;
+            create.columns = self.definer().columns_of_query(query, parameters)?;
         }
         refuse_table_options(&create)?;
         create.columns.iter_mut().for_each(count_serial);
-        self.name_referred(&database, &mut create)?;
+        self.names().name_referred(&database, &mut create)?;
         let catalog = node.catch_up()?;
         self.refresh()?;
-        self.name_schemas_of_defaults(&database, &mut create);
+        self.names().name_schemas_of_defaults(&database, &mut create);
         let (columns, declared) = columns_of_node(&create)?;
-        let refers = self.try_table((&database, &schema, &name), &columns, &declared, &catalog)?;
-        let partitioning = self.partitioning(distribution, &columns)?;
+        let refers = self.definer().try_table((&database, &schema, &name), &columns, &declared, &catalog)?;
+        let partitioning = self.definer().partitioning(distribution, &columns)?;
         let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
         check_keys(&declared, &names, &partitioning)?;
         let replicas = match distribution {
@@ -198,25 +143,67 @@ impl Session {
         }
         filled
     }
+}
 
-    /// Names the tables that foreign keys refer to with their schemas: nodes know no search path.
-    fn name_referred(&self, database: &str, create: &mut CreateTable) -> Result<()> {
-        let of_columns = create.columns.iter_mut().flat_map(|column| &mut column.options);
-        let of_columns = of_columns.filter_map(|option| match &mut option.option {
-            ColumnOption::ForeignKey(key) => Some(key),
-            _ => None,
-        });
-        let of_table = create.constraints.iter_mut().filter_map(|constraint| match constraint {
-            TableConstraint::ForeignKey(key) => Some(key),
-            _ => None,
-        });
-        for key in of_columns.chain(of_table) {
-            let (schema, name) = self.resolve_within(database, &key.foreign_table)?;
-            key.foreign_table = name_in_full(&schema, &name);
-        }
-        Ok(())
+/// Changes the nodes of the cluster, or where they have their rows.
+fn alter_cluster(
+    names: Names<'_>,
+    queries: &dyn Queries,
+    node: &Arc<Node>,
+    alter: &AlterCluster,
+) -> Result<()> {
+    if matches!(alter, AlterCluster::AddNode { .. } | AlterCluster::Promote { .. }) {
+        // Whoever is the first to be asked begins the cluster.
+        node.found_cluster()?;
     }
+    let catalog = node.known_catalog()?;
+    match alter {
+        AlterCluster::AddNode { name, address } => node.add_node(name, address).map(drop),
+        AlterCluster::Promote { name } if name == node.name() => node.promote().map(drop),
+        AlterCluster::Promote { name } => {
+            let address = catalog.node_named(name)?.address.clone();
+            Err(Error::invalid_input(format!(
+                "a node makes itself the coordinator: connect to node \"{name}\" at {address}, and run it there"
+            )))
+        }
+        AlterCluster::DrainNode { name } => {
+            let id = catalog.node_named(name)?.id;
+            let state = Change::SetNodeState { node: id, state: NodeState::Draining };
+            let catalog = node.change(state)?;
+            node.take_steps(layout::drain(&catalog, id)?)
+        }
+        AlterCluster::DrainClients { name } => {
+            node.drain_clients(catalog.node_named(name)?.id, &|| queries.proceed())
+        }
+        AlterCluster::DropNode { name, force } => {
+            let id = catalog.node_named(name)?.id;
+            let (steps, change) = layout::drop_node(&catalog, id, *force)?;
+            node.take_steps(steps)?;
+            node.change(change).map(drop)
+        }
+        AlterCluster::Rebalance { table } => {
+            // Also where nothing is to be moved.
+            node.check_coordinates()?;
+            let table = table.as_ref().map(|table| names.distributed(&catalog, table)).transpose()?;
+            let table = table.map(|table| table.id);
+            let bytes = node.bytes_of_replicas(&catalog, table)?;
+            node.take_steps(layout::rebalance(&catalog, table, &bytes)?)
+        }
+    }
+}
 
+impl Ddl<'_> {
+    pub(super) fn outside_transaction(&self) -> Result<()> {
+        match self.is_in_transaction() {
+            true => Err(Error::unsupported(
+                "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Definer<'_> {
     /// Makes a table that nobody sees, so that each node can make it. Returns the tables that it refers to.
     fn try_table(
         &self,
@@ -228,10 +215,10 @@ impl Session {
         if columns.is_empty() {
             return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
         }
-        self.check_columns(columns)?;
+        self.compiler.check_columns(columns)?;
         let Named { database, snapshot, .. } = self.scope.database(database)?;
         check_sequences(snapshot.catalog(), columns.iter().map(|column| column.default.as_ref()))?;
-        let mut trial = database.begin_at(snapshot, self.engine.options().threads)?;
+        let mut trial = database.begin_at(snapshot, self.threads)?;
         check_schema(trial.catalog(), schema)?;
         let id = create_table_of(&mut trial, schema, name, columns.to_vec(), &counted(columns))?;
         self.declare(&mut trial, id, declared)?;
@@ -283,7 +270,7 @@ impl Session {
     ) -> Result<()> {
         for constraint in declared {
             let made = transaction.catalog().table_by_id(id).cloned().ok_or_else(not_a_definition)?;
-            let entry = constraint.resolve(self, &made, transaction)?;
+            let entry = constraint.resolve(self.names(), &made, transaction)?;
             transaction.alter_table(id, |table| {
                 constrain(table, entry);
                 Ok(())
@@ -294,8 +281,7 @@ impl Session {
 
     /// Returns the columns that a table has which is made of a query.
     fn columns_of_query(&self, query: &Query, parameters: &Parameters) -> Result<Vec<ColumnDef>> {
-        let outcome = self.query(as_statement(query.clone()), parameters)?;
-        let columns = Session::describe(&outcome)?.into_iter();
+        let columns = self.queries.columns(query.clone(), parameters)?.into_iter();
         let column = |(name, of_type, _): (String, LogicalType, bool)| ColumnDef {
             name: build::name(&name),
             data_type: type_of(&of_type),
@@ -333,12 +319,41 @@ impl Session {
         let column = columns.get(key.column.0 as usize);
         let column = column.ok_or_else(|| Error::internal("a partition key without a column"))?;
         let value = build::item(cast(literal.clone(), &column.logical_type)?);
-        let outcome = self.query(as_statement(build::select(vec![value], Vec::new())), &Parameters::None)?;
-        let (_, batches) = self.collect_rows(outcome)?;
+        let query = build::select(vec![value], Vec::new());
+        let (_, batches) = self.queries.rows(query, &Parameters::None)?;
         let array = batches.first().map(|batch| batch.column(0).clone());
         let array = array.ok_or_else(|| Error::internal("a bound without a value"))?;
         let value = values_of(&array, key.kind)?.into_iter().next().flatten();
         value.ok_or_else(|| Error::invalid_input("the bound of a range is not NULL").with_sqlstate("22004"))
+    }
+}
+
+impl Names<'_> {
+    /// Returns a table of the cluster by its name.
+    fn distributed<'a>(&self, catalog: &'a Catalog, name: &ObjectName) -> Result<&'a Table> {
+        let full = self.resolve(name)?;
+        let found = (full.database == OWN_DATABASE).then(|| catalog.table_named(&full.schema, &full.name));
+        found.flatten().ok_or_else(|| {
+            Error::new(ErrorKind::UnknownName, format!("the cluster has no table \"{}\"", full.name))
+        })
+    }
+
+    /// Names the tables that foreign keys refer to with their schemas: nodes know no search path.
+    fn name_referred(&self, database: &str, create: &mut CreateTable) -> Result<()> {
+        let of_columns = create.columns.iter_mut().flat_map(|column| &mut column.options);
+        let of_columns = of_columns.filter_map(|option| match &mut option.option {
+            ColumnOption::ForeignKey(key) => Some(key),
+            _ => None,
+        });
+        let of_table = create.constraints.iter_mut().filter_map(|constraint| match constraint {
+            TableConstraint::ForeignKey(key) => Some(key),
+            _ => None,
+        });
+        for key in of_columns.chain(of_table) {
+            let (schema, name) = self.resolve_within(database, &key.foreign_table)?;
+            key.foreign_table = name_in_full(&schema, &name);
+        }
+        Ok(())
     }
 
     fn show_fragments(&self, node: &Arc<Node>, table: Option<&ObjectName>) -> Result<Outcome> {
@@ -353,14 +368,6 @@ impl Session {
 pub(super) fn constrained() -> Error {
     Error::unsupported(
         "a constraint is added to a table of the cluster by a statement of its own, which looks at all rows",
-    )
-}
-
-/// Returns the error for foreign keys between a table of the cluster and another one.
-pub(super) fn refused_reference() -> Error {
-    Error::unsupported(
-        "a foreign key between a table of the cluster and one that is not of the cluster is not supported: the other \
-         nodes do not have its rows",
     )
 }
 
@@ -461,37 +468,6 @@ fn defined_by(definition: &str) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
 
 pub(super) fn name_in_full(schema: &str, name: &str) -> ObjectName {
     ObjectName([schema, name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into())
-}
-
-/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of
-/// those of the table.
-///
-/// # Errors
-/// `Unsupported` for a key without a column of the partition key.
-pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: &Partitioning) -> Result<()> {
-    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|name| (*name).to_string());
-    let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
-    let is_together = |key: &Vec<String>| match partitioning {
-        Partitioning::Replicated => true,
-        Partitioning::RoundRobin { .. } => false,
-        Partitioning::Hash { .. } | Partitioning::Range { .. } => {
-            partition.iter().all(|column| key.contains(column))
-        }
-    };
-    let keys = declared.iter().filter_map(|declared| match &declared.rule {
-        DeclaredRule::PrimaryKey(key) | DeclaredRule::Unique(key) => Some(key),
-        DeclaredRule::Check(_) | DeclaredRule::ForeignKey { .. } => None,
-    });
-    let Some(key) = keys.into_iter().find(|key| !is_together(key)) else { return Ok(()) };
-    let needed = match partitioning {
-        Partitioning::RoundRobin { .. } => "partition the table by hash or range of some of them".to_string(),
-        _ => format!("it has to contain the partition key ({})", partition.join(", ")),
-    };
-    Err(Error::unsupported(format!(
-        "a PRIMARY KEY or UNIQUE ({}) of this table of the cluster is not supported, as rows with equal values are in \
-         several fragments: {needed}, or make it REPLICATED",
-        key.join(", ")
-    )))
 }
 
 /// Checks how much the cluster's catalog is to say of a table: all of it is sent with each publication.

@@ -7,6 +7,8 @@ use crate::session::{Outcome, Session};
 use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
+use crate::statement::definer::{Ddl, Definer};
+use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, used, users};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
@@ -29,10 +31,10 @@ use std::sync::Arc;
 /// Functions that take a sequence.
 const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
 
-impl Session {
+impl Ddl<'_> {
     /// Creates a sequence of the cluster.
     pub(super) fn create_sequence_of_cluster(&self, definition: SequenceDefinition) -> Result<Outcome> {
-        let node = self.engine.node().cloned().ok_or_else(|| {
+        let node = self.node.cloned().ok_or_else(|| {
             Error::unsupported(
                 "this database is not part of a cluster: start it with `hypostyle serve --cluster cluster.toml`",
             )
@@ -59,7 +61,7 @@ impl Session {
                 || Error::new(ErrorKind::AlreadyExists, format!("there is a sequence \"{name}\" already"));
             return if if_exists { Ok(DONE) } else { Err(exists()) };
         }
-        let owner = self.owner_in_cluster(snapshot.catalog(), clauses.owner())?;
+        let owner = self.names().owner_in_cluster(snapshot.catalog(), clauses.owner())?;
         let additions = Additions { start: Some(start), owner, ..Additions::default() };
         let table = format!("{SEQUENCE}{}.{}", quoted(&schema), quoted(&name));
         let definition = format!(
@@ -67,9 +69,9 @@ impl Session {
             name_in_full(NODE_SCHEMA, &table)
         );
         // It is made where nobody sees it, so that each node can make it.
-        let mut trial = own.begin_at(snapshot, self.engine.options().threads)?;
+        let mut trial = own.begin_at(snapshot, self.definer.threads)?;
         check_schema(trial.catalog(), &schema)?;
-        self.make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
+        self.definer.make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
         let new = NewTable::new(NODE_SCHEMA, &table, Partitioning::Replicated, 1).defined_by(definition);
         node.define(layout::place_table(&catalog, new.with_additions(additions))?)?;
         self.refresh()?;
@@ -85,12 +87,12 @@ impl Session {
     pub(super) fn alter_in_cluster(&self, name: &Name, clauses: &Clauses) -> Result<bool> {
         let Some((node, table, column)) = self.scope.counted_column(name) else { return Ok(false) };
         self.identity.privileges.check_write()?;
-        let snapshot = self.snapshot_of(&name.database)?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
         let definitions = snapshot.catalog();
         let Some(sequence) = definitions.sequence(&name.schema, &name.name) else { return Ok(false) };
         if clauses.says_owner_alone() && stands_for(definitions, &name.schema, &name.name).is_some() {
             self.outside_transaction()?;
-            let owner = self.owner_in_cluster(definitions, clauses.owner())?;
+            let owner = self.names().owner_in_cluster(definitions, clauses.owner())?;
             node.define(Change::Own { sequence: table, owner })?;
             return Ok(true);
         }
@@ -109,6 +111,52 @@ impl Session {
         Ok(true)
     }
 
+    /// Drops a sequence of the cluster, if one is named; false if all are of this database alone.
+    ///
+    /// # Errors
+    /// `Constraint` (2BP01) if a column takes values of it.
+    pub(super) fn drop_sequence_of_cluster(&self, names: &[Name], cascade: bool) -> Result<bool> {
+        let Some(node) = self.node.cloned() else { return Ok(false) };
+        let of_cluster = |name: &Name| -> Result<bool> {
+            let snapshot = self.names().snapshot_of(&name.database)?;
+            Ok(name.database == OWN_DATABASE
+                && stands_for(snapshot.catalog(), &name.schema, &name.name).is_some())
+        };
+        let found: Vec<bool> = names.iter().map(of_cluster).collect::<Result<_>>()?;
+        if !found.contains(&true) {
+            return Ok(false);
+        }
+        let [name] = names else {
+            return Err(Error::unsupported("DROP SEQUENCE drops one sequence of the cluster, and no others"));
+        };
+        self.identity.privileges.check_write()?;
+        self.outside_transaction()?;
+        let catalog = node.catch_up()?;
+        self.refresh()?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
+        let definitions = snapshot.catalog();
+        let sequence = definitions.sequence(&name.schema, &name.name);
+        let table = stands_for(definitions, &name.schema, &name.name);
+        let of_catalog = table.and_then(|table| catalog.table_named(NODE_SCHEMA, &table.name));
+        let Some(((sequence, table), of_catalog)) = sequence.zip(table).zip(of_catalog) else {
+            // Somebody else has dropped it.
+            return Ok(false);
+        };
+        let others = users(definitions, sequence);
+        if let Some((user, column)) = others.into_iter().find(|(user, _)| *user != table.id) {
+            return Err(match cascade {
+                true => Error::unsupported(
+                    "a sequence of the cluster is not dropped with CASCADE: ALTER TABLE … DROP DEFAULT before",
+                ),
+                false => used(definitions, sequence, user, column),
+            });
+        }
+        node.define(Change::DropTable(of_catalog.id))?;
+        Ok(true)
+    }
+}
+
+impl Session {
     /// Returns how the identity columns of a table of the cluster begin to count, and the sequences that go
     /// with its columns.
     ///
@@ -129,30 +177,37 @@ impl Session {
         });
         identities.chain(owned).collect()
     }
+}
 
-    /// Returns the column of a table of the cluster that OWNED BY names, if it names one.
+impl Definer<'_> {
+    /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
+    /// the dropped ones are gone from these definitions.
     ///
     /// # Errors
-    /// `UnknownName` if there is none; `Unsupported` for one of a table of this node alone.
-    fn owner_in_cluster(&self, definitions: &Catalog, name: Option<&ObjectName>) -> Result<Option<Owner>> {
-        let Some(name) = name else { return Ok(None) };
-        let SequenceOwner { table, column } = self.owner_of(OWN_DATABASE, definitions, name)?;
-        let of_cluster = |table: &TableEntry| {
-            let place = table.columns.iter().position(|found| found.id == column)?;
-            let name = Name::new(OWN_DATABASE, &table.schema, &table.name);
-            let (_, catalog, id) = self.scope.cluster_table(&name)?;
-            Some(Owner { table: id, column: catalog.table(id)?.layout.number(place)? })
-        };
-        let table = definitions.table_by_id(table).filter(|table| table.schema != NODE_SCHEMA);
-        match table.and_then(|table| of_cluster(table)) {
-            Some(owner) => Ok(Some(owner)),
-            None => Err(Error::unsupported(
-                "a sequence of the cluster goes with a column of a table of the cluster, as other nodes do not have \
-                 the tables of this one",
-            )),
+    /// `Constraint` (2BP01) if one does.
+    pub(crate) fn check_owned(
+        &self,
+        definitions: &Catalog,
+        seen: &ClusterCatalog,
+        is_dropped: impl Fn(Owner) -> bool,
+    ) -> Result<()> {
+        for table in seen.tables.iter().filter(|table| table.additions.owner.is_some_and(&is_dropped)) {
+            let Some((schema, name)) = sequence_of(&table.schema, &table.name) else { continue };
+            let Some(sequence) = definitions.sequence(&schema, &name) else { continue };
+            let is_other = |user: &(TableId, _)| Some(user.0) != sequence.owner.map(|owner| owner.table);
+            let Some((user, _)) = users(definitions, sequence).into_iter().find(is_other) else { continue };
+            let user = definitions.table_by_id(user).map_or("?", |user| user.name.as_str());
+            let message = format!(
+                "sequence \"{name}\" would be dropped with its column, and a column of table \"{user}\" takes values of \
+                 it: ALTER TABLE … DROP DEFAULT before"
+            );
+            return Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01"));
         }
+        Ok(())
     }
+}
 
+impl Names<'_> {
     /// Returns the definitions that an export of a database has: nothing of what a node keeps of its cluster,
     /// and sequences where that has counted to.
     pub(super) fn exported_definitions(&self, database: &str, definitions: &Catalog) -> Catalog {
@@ -183,74 +238,27 @@ impl Session {
         exported
     }
 
-    /// Checks that no column takes values of sequences that are to be dropped with their columns; those of
-    /// the dropped ones are gone from these definitions.
+    /// Returns the column of a table of the cluster that OWNED BY names, if it names one.
     ///
     /// # Errors
-    /// `Constraint` (2BP01) if one does.
-    pub(crate) fn check_owned(
-        &self,
-        definitions: &Catalog,
-        seen: &ClusterCatalog,
-        is_dropped: impl Fn(Owner) -> bool,
-    ) -> Result<()> {
-        for table in seen.tables.iter().filter(|table| table.additions.owner.is_some_and(&is_dropped)) {
-            let Some((schema, name)) = sequence_of(&table.schema, &table.name) else { continue };
-            let Some(sequence) = definitions.sequence(&schema, &name) else { continue };
-            let is_other = |user: &(TableId, _)| Some(user.0) != sequence.owner.map(|owner| owner.table);
-            let Some((user, _)) = users(definitions, sequence).into_iter().find(is_other) else { continue };
-            let user = definitions.table_by_id(user).map_or("?", |user| user.name.as_str());
-            let message = format!(
-                "sequence \"{name}\" would be dropped with its column, and a column of table \"{user}\" takes values of \
-                 it: ALTER TABLE … DROP DEFAULT before"
-            );
-            return Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("2BP01"));
-        }
-        Ok(())
-    }
-
-    /// Drops a sequence of the cluster, if one is named; false if all are of this database alone.
-    ///
-    /// # Errors
-    /// `Constraint` (2BP01) if a column takes values of it.
-    pub(super) fn drop_sequence_of_cluster(&self, names: &[Name], cascade: bool) -> Result<bool> {
-        let Some(node) = self.engine.node().cloned() else { return Ok(false) };
-        let of_cluster = |name: &Name| -> Result<bool> {
-            let snapshot = self.snapshot_of(&name.database)?;
-            Ok(name.database == OWN_DATABASE
-                && stands_for(snapshot.catalog(), &name.schema, &name.name).is_some())
+    /// `UnknownName` if there is none; `Unsupported` for one of a table of this node alone.
+    fn owner_in_cluster(&self, definitions: &Catalog, name: Option<&ObjectName>) -> Result<Option<Owner>> {
+        let Some(name) = name else { return Ok(None) };
+        let SequenceOwner { table, column } = self.owner_of(OWN_DATABASE, definitions, name)?;
+        let of_cluster = |table: &TableEntry| {
+            let place = table.columns.iter().position(|found| found.id == column)?;
+            let name = Name::new(OWN_DATABASE, &table.schema, &table.name);
+            let (_, catalog, id) = self.scope.cluster_table(&name)?;
+            Some(Owner { table: id, column: catalog.table(id)?.layout.number(place)? })
         };
-        let found: Vec<bool> = names.iter().map(of_cluster).collect::<Result<_>>()?;
-        if !found.contains(&true) {
-            return Ok(false);
+        let table = definitions.table_by_id(table).filter(|table| table.schema != NODE_SCHEMA);
+        match table.and_then(|table| of_cluster(table)) {
+            Some(owner) => Ok(Some(owner)),
+            None => Err(Error::unsupported(
+                "a sequence of the cluster goes with a column of a table of the cluster, as other nodes do not have \
+                 the tables of this one",
+            )),
         }
-        let [name] = names else {
-            return Err(Error::unsupported("DROP SEQUENCE drops one sequence of the cluster, and no others"));
-        };
-        self.identity.privileges.check_write()?;
-        self.outside_transaction()?;
-        let catalog = node.catch_up()?;
-        self.refresh()?;
-        let snapshot = self.snapshot_of(&name.database)?;
-        let definitions = snapshot.catalog();
-        let sequence = definitions.sequence(&name.schema, &name.name);
-        let table = stands_for(definitions, &name.schema, &name.name);
-        let of_catalog = table.and_then(|table| catalog.table_named(NODE_SCHEMA, &table.name));
-        let Some(((sequence, table), of_catalog)) = sequence.zip(table).zip(of_catalog) else {
-            // Somebody else has dropped it.
-            return Ok(false);
-        };
-        let others = users(definitions, sequence);
-        if let Some((user, column)) = others.into_iter().find(|(user, _)| *user != table.id) {
-            return Err(match cascade {
-                true => Error::unsupported(
-                    "a sequence of the cluster is not dropped with CASCADE: ALTER TABLE … DROP DEFAULT before",
-                ),
-                false => used(definitions, sequence, user, column),
-            });
-        }
-        node.define(Change::DropTable(of_catalog.id))?;
-        Ok(true)
     }
 }
 

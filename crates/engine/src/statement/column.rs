@@ -1,7 +1,9 @@
 //! ALTER COLUMN for columns that compute their own values.
 
+use crate::session::Outcome;
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
+use crate::statement::definer::Ddl;
+use crate::statement::names::Names;
 use crate::statement::sequence::{Clauses, release};
 use crate::statement::target::Target;
 use hypostyle_catalog::scope::Name;
@@ -34,29 +36,20 @@ fn apply(change: &ColumnChange, column: &mut ColumnEntry) {
     }
 }
 
-impl Session {
-    /// Returns the sequence of a column, if it has one of its own.
-    fn sequence_of(&self, target: &Target, column: &str) -> Result<Option<Name>> {
-        let snapshot = self.snapshot_of(&target.database)?;
-        let definitions = snapshot.catalog();
-        let found = definitions.table_by_id(target.id).and_then(|table| table.column(column));
-        let sequence = found.and_then(|column| definitions.sequence_of(target.id, column.id));
-        Ok(sequence.map(|sequence| Name::new(&target.database, &sequence.schema, &sequence.name)))
-    }
-
+impl Ddl<'_> {
     /// Runs ALTER COLUMN of a column that computes its own values.
     pub(super) fn alter_computed(&self, alter: &AlterColumn) -> Result<Outcome> {
         let clauses = match &alter.change {
             ColumnChange::Sequence(clauses) => Some(Clauses::read(clauses.as_ref().clone())?),
             _ => None,
         };
-        if alter.if_exists && self.table_data(&self.resolve(&alter.table)?).is_none() {
+        if alter.if_exists && self.names().table_data(&self.names().resolve(&alter.table)?).is_none() {
             return Ok(DONE);
         }
-        let target = self.target(&alter.table, None)?;
+        let target = self.names().target(&alter.table, None)?;
         if let Some(clauses) = &clauses
             && target.is_of_cluster
-            && let Some(sequence) = self.sequence_of(&target, &alter.column)?
+            && let Some(sequence) = self.names().sequence_of(&target, &alter.column)?
             && self.alter_in_cluster(&sequence, clauses)?
         {
             return Ok(DONE);
@@ -78,7 +71,10 @@ impl Session {
             }
             let sequence = writer.catalog().sequence_of(table.id, column.id).cloned();
             if let (Some(clauses), Some(sequence)) = (&clauses, &sequence) {
-                return self.change_sequence(&target.database, writer, sequence, clauses).map(|()| DONE);
+                return self
+                    .definer
+                    .change_sequence(&target.database, writer, sequence, clauses)
+                    .map(|()| DONE);
             }
             let sequence = sequence.filter(|_| matches!(alter.change, ColumnChange::DropIdentity { .. }));
             if let Some(sequence) = &sequence {
@@ -95,5 +91,16 @@ impl Session {
                 None => Ok(DONE),
             }
         })
+    }
+}
+
+impl Names<'_> {
+    /// Returns the sequence of a column, if it has one of its own.
+    fn sequence_of(&self, target: &Target, column: &str) -> Result<Option<Name>> {
+        let snapshot = self.snapshot_of(&target.database)?;
+        let definitions = snapshot.catalog();
+        let found = definitions.table_by_id(target.id).and_then(|table| table.column(column));
+        let sequence = found.and_then(|column| definitions.sequence_of(target.id, column.id));
+        Ok(sequence.map(|sequence| Name::new(&target.database, &sequence.schema, &sequence.name)))
     }
 }

@@ -2,7 +2,6 @@
 //! row by row, and the columns that are generated from the others.
 
 use crate::session::Session;
-use crate::statement::target::Target;
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -11,6 +10,7 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{EmptyRelation, ExprSchemable, LogicalPlan, Projection};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use hypostyle_bind::bind_expression;
 use hypostyle_catalog::scope::Name;
@@ -19,6 +19,7 @@ use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
+use hypostyle_expr::function::Clock;
 use hypostyle_expr::list_sets;
 use hypostyle_sql::parse::parse_as_written;
 use hypostyle_sql::walk::expressions;
@@ -36,8 +37,28 @@ struct Filling {
 
 enum How {
     Null,
-    Next(Name, Arc<Sequences>),
+    Next(Name, Arc<dyn Numbers>),
     Expression(Arc<dyn PhysicalExpr>),
+}
+
+/// What gives out the numbers of sequences: those of a session, or what stands for them in tests.
+pub(super) trait Numbers: Send + Sync {
+    /// Takes so many numbers of a sequence.
+    fn take(&self, sequence: &Name, count: u64) -> Result<Vec<i64>>;
+}
+
+impl Numbers for Sequences {
+    fn take(&self, sequence: &Name, count: u64) -> Result<Vec<i64>> {
+        self.next(sequence, count)
+    }
+}
+
+/// What the expressions of definitions need that become values: functions and settings, the time of the
+/// statement, and sequences. It knows no tables.
+pub(super) struct Compiler<'a> {
+    pub context: &'a SessionContext,
+    pub clock: &'a Clock,
+    pub numbers: Arc<dyn Numbers>,
 }
 
 impl Filling {
@@ -46,7 +67,7 @@ impl Filling {
         let rows = inputs.num_rows();
         match &self.how {
             How::Null => Ok(new_null_array(&DataType::Null, rows)),
-            How::Next(name, sequences) => Ok(Arc::new(Int64Array::from(sequences.next(name, rows as u64)?))),
+            How::Next(name, numbers) => Ok(Arc::new(Int64Array::from(numbers.take(name, rows as u64)?))),
             How::Expression(expression) => {
                 let values = expression.evaluate(inputs).and_then(|values| values.into_array(rows));
                 values.map_err(|error| from_datafusion(error).context(&self.place))
@@ -178,6 +199,19 @@ impl Completion {
 }
 
 impl Session {
+    pub(super) fn compiler(&self) -> Compiler<'_> {
+        Compiler { context: &self.context, clock: &self.clock, numbers: self.sequences.clone() }
+    }
+}
+
+impl Compiler<'_> {
+    /// Returns the time zone of times that are written without one.
+    pub fn time_zone(&self) -> Arc<str> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        state.config_options().execution.time_zone.as_deref().unwrap_or("UTC").into()
+    }
+
     /// Returns how rows become whole whose values are, for each column of the table, at some place,
     /// or not there.
     pub(super) fn completion(
@@ -209,18 +243,6 @@ impl Session {
         Ok(Completion { names, places, inputs, rows: 0 })
     }
 
-    /// Returns [`Self::completion`] of rows that have all columns, of which the generated ones have
-    /// no meaning; `None` when there are none.
-    pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
-        let table = target.data.entry();
-        if table.columns.iter().all(|column| column.generated.is_none()) {
-            return Ok(None);
-        }
-        let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
-        let snapshot = self.snapshot_of(&target.database)?;
-        self.completion(&target.database, snapshot.catalog(), table, &all).map(Some)
-    }
-
     /// Returns the values of a column that is generated from inputs, or has a default.
     fn filling(
         &self,
@@ -240,7 +262,7 @@ impl Session {
             (None, Some(sql)) => match sequence_of_default(&sql) {
                 Some((schema, name)) => {
                     let name = Name { database: database.into(), schema, name };
-                    How::Next(name, self.sequences.clone())
+                    How::Next(name, self.numbers.clone())
                 }
                 None => expression(&sql, &Schema::empty())?,
             },
@@ -359,4 +381,91 @@ pub(super) fn mentions(sql: &str, column: &str) -> bool {
         }
         _ => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::test_queries::{Alone, numbers};
+    use arrow::array::AsArray;
+    use arrow::datatypes::{Int32Type, Int64Type};
+    use hypostyle_catalog::scope::OWN_DATABASE;
+    use hypostyle_storage::{SCHEMA_MAIN, Transaction};
+
+    /// Returns a transaction that has made a table "t".
+    fn with_table(alone: &Alone, columns: Vec<NewColumn>) -> Transaction {
+        let mut transaction = alone.database.begin(1).unwrap();
+        transaction.create_table(SCHEMA_MAIN, "t", columns).unwrap();
+        transaction
+    }
+
+    fn with_default(name: &str, logical_type: LogicalType, sql: &str) -> NewColumn {
+        NewColumn { default: Some(sql.into()), ..NewColumn::new(name, logical_type, true) }
+    }
+
+    fn generated(name: &str, sql: &str) -> NewColumn {
+        NewColumn { generated: Some(sql.into()), ..NewColumn::new(name, LogicalType::Integer, true) }
+    }
+
+    #[test]
+    fn what_is_not_given_is_made() {
+        let alone = Alone::new();
+        let transaction = with_table(
+            &alone,
+            vec![
+                with_default("a", LogicalType::Integer, "40 + 2"),
+                with_default("id", LogicalType::BigInt, "nextval('s')"),
+                NewColumn::new("b", LogicalType::Integer, true),
+                NewColumn::new("c", LogicalType::Integer, true),
+            ],
+        );
+        let catalog = transaction.catalog();
+        let table = catalog.table(SCHEMA_MAIN, "t").unwrap();
+        let places = [None, None, Some(0), None];
+        let completion = alone.compiler().completion(OWN_DATABASE, catalog, table, &places);
+        let rows = completion.unwrap().complete(&numbers(&[("b", &[7, 8])], &[])).unwrap();
+        assert_eq!(
+            rows.schema().fields().iter().map(|field| field.name()).collect::<Vec<_>>(),
+            ["a", "id", "b", "c"]
+        );
+        assert_eq!(rows.column(0).as_primitive::<Int32Type>().values().to_vec(), [42, 42]);
+        assert_eq!(rows.column(1).as_primitive::<Int64Type>().values().to_vec(), [1, 2]);
+        assert_eq!(rows.column(2).as_primitive::<Int32Type>().values().to_vec(), [7, 8]);
+        assert_eq!((rows.column(3).len(), rows.column(3).data_type()), (2, &DataType::Null));
+    }
+
+    #[test]
+    fn generated_columns_read_their_row() {
+        let alone = Alone::new();
+        let columns = vec![generated("twice", "b * 2"), NewColumn::new("b", LogicalType::Integer, true)];
+        let transaction = with_table(&alone, columns);
+        let catalog = transaction.catalog();
+        let table = catalog.table(SCHEMA_MAIN, "t").unwrap();
+        let completion = alone.compiler().completion(OWN_DATABASE, catalog, table, &[None, Some(0)]);
+        let mut completion = completion.unwrap();
+        for (given, made) in [([7, 8], [14, 16]), ([-1, 0], [-2, 0])] {
+            let rows = completion.complete(&numbers(&[("b", &given)], &[])).unwrap();
+            assert_eq!(rows.column(0).as_primitive::<Int32Type>().values().to_vec(), made);
+            assert_eq!(rows.column(1).as_primitive::<Int32Type>().values().to_vec(), given);
+        }
+    }
+
+    #[test]
+    fn another_type_is_made_of_the_column_alone() {
+        let alone = Alone::new();
+        let columns = ["a", "b"].map(|name| NewColumn::new(name, LogicalType::Integer, true));
+        let transaction = with_table(&alone, columns.into());
+        let table = transaction.catalog().table(SCHEMA_MAIN, "t").unwrap();
+        let a = table.column("a").unwrap();
+        let compiler = alone.compiler();
+        let filling = compiler.filling_from(table, a, &LogicalType::BigInt, "a + 1").unwrap();
+        let values: ArrayRef = numbers(&[("a", &[1, 2])], &[]).column(0).clone();
+        let made = filling.values_from(&values).unwrap();
+        assert_eq!(made.as_primitive::<Int64Type>().values().to_vec(), [2, 3]);
+        let error = compiler.filling_from(table, a, &LogicalType::BigInt, "b + 1").err().unwrap();
+        assert_eq!(
+            error.message(),
+            "USING computes the values of \"a\" from itself, not from \"b\": add a column, and UPDATE it"
+        );
+    }
 }

@@ -4,15 +4,15 @@
 //! sees. Rows that it has only updated are checked for the keys that were assigned. The commit
 //! compares their keys with those that others have committed meanwhile.
 
+use crate::session::Session;
+use crate::session::cluster::InCluster;
 use crate::session::transaction::Deferrals;
-use crate::session::{Parameters, Session};
-use crate::statement::cluster::{check_keys, refused_reference};
 use crate::statement::completion::mentions;
-use crate::statement::declared_constraint::Declared;
-use crate::statement::dialect::as_statement;
 use crate::statement::given_rows::{given_rows, positions_and, published_rows, rows_from};
 use crate::statement::key_lookup::{Shown, none_refers, shown_by_index, values_from};
 use crate::statement::planned_parameters::literal;
+use crate::statement::queries::Queries;
+use crate::statement::refusal::refused_reference;
 use crate::statement::violation::{
     GONE, KEY, NEW, OLD, called, columns_and_places, ends, first_that, first_with_partner, first_without_key,
     has_same_key, is_earlier, is_false, is_not_gone, lost_keys,
@@ -202,7 +202,7 @@ impl Breach {
 }
 
 /// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
-fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
+pub(super) fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     // A table that this transaction has created has no such rows.
     if writer.base().table_by_id(id).is_none() {
         return;
@@ -249,79 +249,29 @@ struct Visible {
 type Side<'a> = (&'a TableData, TableId, &'a [ColumnId]);
 
 impl Session {
-    /// Declares constraints, and checks the rows that are there.
-    pub(super) fn add_constraints(
-        &self,
-        writer: &mut Transaction,
-        id: TableId,
-        declared: &[Declared],
-    ) -> Result<()> {
-        self.declare(writer, id, declared)?;
-        let table = writer.catalog().table_by_id(id).filter(|_| self.cluster_table_of(writer, id).is_none());
-        let mut constraints = table.into_iter().flat_map(|table| &table.constraints);
-        let leads_away = |constraint: &ConstraintEntry| match constraint.rule {
-            ConstraintRule::ForeignKey { table, .. } => self.cluster_table_of(writer, table).is_some(),
-            _ => false,
-        };
-        if constraints.any(leads_away) { Err(refused_reference()) } else { Ok(()) }
+    pub(super) fn checks(&self) -> Checks<'_> {
+        Checks { queries: self, scope: &self.scope, cluster: self.in_cluster() }
     }
+}
 
-    /// Declares constraints of a table, which may become one of the cluster.
-    pub(super) fn declare(&self, writer: &mut Transaction, id: TableId, declared: &[Declared]) -> Result<()> {
-        let of_cluster = match declared {
-            [] => None,
-            _ => self.looks_at_rows(writer, id)?,
-        };
-        if let Some(of_cluster) = of_cluster {
-            check_declared_in_cluster(&self.scope, writer, (id, of_cluster), declared)?;
-        }
-        for constraint in declared {
-            let Some(table) = writer.catalog().table_by_id(id).cloned() else {
-                return Err(Error::internal("a table that is being altered is missing"));
-            };
-            let entry = constraint.resolve(self, &table, writer)?;
-            if let ConstraintRule::Check { sql } = &entry.rule {
-                self.check_condition(&table, &entry.name, sql)?;
-            }
-            let key = match &entry.rule {
-                ConstraintRule::PrimaryKey { columns } => columns.clone(),
-                _ => Vec::new(),
-            };
-            let in_key = |column: &&ColumnEntry| key.contains(&column.id);
-            // The values may still be NULL.
-            self.with_view_of(writer, |session, writer, _| {
-                let database = session.scope.name_of(writer.database())?;
-                let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
-                nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))?;
-                match of_cluster {
-                    Some(of_cluster) => session.check_published(writer, (&table, of_cluster), &entry),
-                    None => Ok(()),
-                }
-            })?;
-            writer.alter_table(id, |table| {
-                constrain(table, entry);
-                Ok(())
-            })?;
-        }
-        self.with_view_of(writer, |session, writer, snapshot| {
-            let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-            let added = table.entry().constraints.len() - declared.len();
-            for constraint in &table.entry().constraints[added..] {
-                guard(writer, id, constraint);
-                session.check_new(writer, snapshot, id, constraint, None, true)?;
-            }
-            Ok(())
-        })
-    }
+/// What finds the rows that break constraints, and which error they are: by queries, and by what is known of
+/// tables of the cluster. It writes nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Checks<'a> {
+    pub queries: &'a dyn Queries,
+    pub scope: &'a Arc<Scope>,
+    pub cluster: InCluster<'a>,
+}
 
+impl Checks<'_> {
     /// Returns the table of the cluster whose rows a statement looks at that alters it, if it is one: those
     /// that are published. Nobody may add others until the statement is.
     ///
     /// # Errors
     /// `Unsupported` if the statement has given it other columns, which no row has yet; those of
-    /// [`Session::check_found`].
+    /// `InCluster::check_found`.
     pub(super) fn looks_at_rows(&self, writer: &Transaction, id: TableId) -> Result<Option<TableId>> {
-        let Some(of_cluster) = self.cluster_table_of(writer, id) else { return Ok(None) };
+        let Some(of_cluster) = self.cluster.cluster_table_of(writer, id) else { return Ok(None) };
         let (before, now) = (writer.base().catalog().table_by_id(id), writer.catalog().table_by_id(id));
         let is_same = before.zip(now).is_some_and(|(before, now)| {
             let columns = |table: &TableEntry| -> Vec<(String, bool, LogicalType)> {
@@ -337,8 +287,8 @@ impl Session {
                  columns or its name: ALTER TABLE twice",
             ));
         }
-        self.check_found(of_cluster)?;
-        self.run.lock().cluster.note_free_keys(of_cluster);
+        self.cluster.check_found(of_cluster)?;
+        self.cluster.run.lock().cluster.note_free_keys(of_cluster);
         Ok(Some(of_cluster))
     }
 
@@ -346,38 +296,39 @@ impl Session {
     ///
     /// # Errors
     /// `Constraint`, naming the constraint and a row.
-    fn check_published(
+    pub(super) fn check_published(
         &self,
         writer: &Transaction,
         (table, of_cluster): (&TableEntry, TableId),
         constraint: &ConstraintEntry,
     ) -> Result<()> {
-        let rows = published_rows(&self.scope, writer, table, None)?;
+        let rows = published_rows(self.scope, writer, table, None)?;
         let columns = match &constraint.rule {
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => columns,
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 let other = writer.catalog().table_by_id(*other).cloned().ok_or_else(refused_reference)?;
-                let of_other = self.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
-                self.check_found(of_other)?;
+                let of_other =
+                    self.cluster.cluster_table_of(writer, other.id).ok_or_else(refused_reference)?;
+                self.cluster.check_found(of_other)?;
                 let looked = Looked { table: of_other, what: Wanted::Keys, together: false };
-                self.run.lock().cluster.note_looked(of_cluster, looked);
+                self.cluster.run.lock().cluster.note_looked(of_cluster, looked);
                 let (ours, theirs) = (column_names(table, columns), column_names(&other, referred));
-                let keys = published_rows(&self.scope, writer, &other, None)?;
+                let keys = published_rows(self.scope, writer, &other, None)?;
                 let query = first_without_key(called(&rows, NEW), &ours, called(&keys, KEY), &theirs);
-                let Some(row) = self.first_row(query)? else { return Ok(()) };
+                let Some(row) = self.queries.first_row(query)? else { return Ok(()) };
                 let rows = NewRows { first: None, of_statement: true, compared: None };
                 return Err(Breach::of_reference(columns, &other).error(table, constraint, &row, &rows));
             }
             ConstraintRule::Check { sql } => {
                 let query = first_that(called(&rows, NEW), is_false(sql)?);
-                let Some(row) = self.first_row(query)? else { return Ok(()) };
+                let Some(row) = self.queries.first_row(query)? else { return Ok(()) };
                 let shown = shown(table, &row, |_| true);
                 return Err(broken(constraint, table, "", &shown, CONDITION_FALSE).with_sqlstate("23514"));
             }
         };
         let key = columns_of(table, columns).into_iter().map(|column| build::column(&column.name));
         let query = build::repeated_key(called(&rows, NEW), key.collect());
-        let Some(row) = self.first_row(query)? else { return Ok(()) };
+        let Some(row) = self.queries.first_row(query)? else { return Ok(()) };
         let names = columns.iter().filter_map(|id| table.column_by_id(*id)).map(|column| &column.name);
         let values = names.zip(row.columns()).map(|(name, value)| format!("{name} = {}", first_value(value)));
         let shown = values.collect::<Vec<_>>().join(", ");
@@ -385,9 +336,9 @@ impl Session {
     }
 
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
-        let rows = rows_from(&self.scope, database, table, 0);
+        let rows = rows_from(self.scope, database, table, 0);
         let query = first_that(called(&rows, NEW), build::is_null(build::column_of(NEW, column)));
-        let Some(row) = self.first_row(query)? else { return Ok(()) };
+        let Some(row) = self.queries.first_row(query)? else { return Ok(()) };
         let shown = shown(table, &row, |_| true);
         Err(Error::new(
             ErrorKind::Constraint,
@@ -397,17 +348,6 @@ impl Session {
             ),
         )
         .with_sqlstate("23502"))
-    }
-
-    /// Runs queries that see what a transaction has staged.
-    pub(super) fn with_view_of<T>(
-        &self,
-        writer: &mut Transaction,
-        run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<T>,
-    ) -> Result<T> {
-        let (snapshot, name) = (writer.snapshot()?, self.scope.name_of(writer.database())?);
-        let _shown = self.scope.show(&name, snapshot.clone())?;
-        run(self, writer, &snapshot)
     }
 
     /// Checks the constraints that a statement's changes may have broken.
@@ -441,16 +381,16 @@ impl Session {
         if checks.is_empty() {
             return Ok(());
         }
-        self.with_view_of(writer, |session, writer, snapshot| {
+        with_view_of(self.scope, writer, |writer, snapshot| {
             checks.into_iter().try_for_each(|(id, constraint, first)| {
-                let proceed = || session.check_interrupt();
+                let proceed = || self.queries.proceed();
                 // The node has no rows of tables of the cluster that show it.
                 let is_kept = first.is_none()
-                    && session.cluster_table_of(writer, id).is_none()
+                    && self.cluster.cluster_table_of(writer, id).is_none()
                     && none_refers(snapshot, id, &constraint.rule, &changed, &proceed)?;
                 match is_kept {
                     true => Ok(()),
-                    false => session.check_new(writer, snapshot, id, &constraint, first, true),
+                    false => self.check_new(writer, snapshot, id, &constraint, first, true),
                 }
             })
         })
@@ -458,7 +398,7 @@ impl Session {
 
     /// Checks what constraints say of a column, all of whose values are new.
     pub(super) fn check_column(&self, writer: &mut Transaction, id: TableId, column: ColumnId) -> Result<()> {
-        self.with_view_of(writer, |session, writer, snapshot| {
+        with_view_of(self.scope, writer, |writer, snapshot| {
             for table in snapshot.tables() {
                 let entry = table.entry();
                 let is_own = entry.id == id;
@@ -474,7 +414,7 @@ impl Session {
                 };
                 for constraint in entry.constraints.iter().filter(|constraint| concerned(&constraint.rule)) {
                     guard(writer, entry.id, constraint);
-                    session.check_new(writer, snapshot, entry.id, constraint, None, true)?;
+                    self.check_new(writer, snapshot, entry.id, constraint, None, true)?;
                 }
             }
             Ok(())
@@ -493,7 +433,7 @@ impl Session {
                 let before = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
                 (before + 1, shown(table, &row, |_| true))
             };
-            Ok(self.first_row(query)?.map(numbered))
+            Ok(self.queries.first_row(query)?.map(numbered))
         };
         for column in table.columns.iter().filter(|column| !column.nullable) {
             if let Some((number, _)) = first(build::is_null(build::column(&column.name)))? {
@@ -526,7 +466,7 @@ impl Session {
         of_statement: bool,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
-        if let Some(of_cluster) = self.cluster_table_of(writer, id) {
+        if let Some(of_cluster) = self.cluster.cluster_table_of(writer, id) {
             let rows = NewRows { first, of_statement, compared: None };
             if matches!(constraint.rule, ConstraintRule::ForeignKey { .. }) {
                 return self.check_reference_in_cluster(
@@ -546,7 +486,7 @@ impl Session {
         if table.positions() == 0 {
             return Ok(());
         }
-        let proceed = || self.check_interrupt();
+        let proceed = || self.queries.proceed();
         let shown = match first {
             Some(first) => shown_by_index(writer, snapshot, table, &constraint.rule, first, &proceed)?,
             None => Shown::Nothing,
@@ -563,8 +503,8 @@ impl Session {
     /// one of the cluster those that the transaction has appended.
     fn own_rows_from(&self, writer: &Transaction, table: &TableEntry, first: u64) -> Result<Given> {
         let database = self.scope.name_of(writer.database())?;
-        if self.cluster_table_of(writer, table.id).is_none() {
-            return Ok(rows_from(&self.scope, &database, table, first));
+        if self.cluster.cluster_table_of(writer, table.id).is_none() {
+            return Ok(rows_from(self.scope, &database, table, first));
         }
         let table = Name::new(&database, &table.schema, &table.name);
         Ok(self.scope.give(Relation::Staged { table, first }))
@@ -581,18 +521,18 @@ impl Session {
         rows: &NewRows,
     ) -> Result<()> {
         let (Some(key), first) = (constraint.rule.key(), rows.first.unwrap_or(0)) else { return Ok(()) };
-        self.check_found(of_cluster)?;
-        let deleted = self.run.lock().cluster.deleted_of(of_cluster);
+        self.cluster.check_found(of_cluster)?;
+        let deleted = self.cluster.run.lock().cluster.deleted_of(of_cluster);
         let seen = self.scope.catalog_of_cluster();
         let there = seen.as_ref().and_then(|seen| seen.table(of_cluster)).map(Table::rows);
         // After TRUNCATE, too, no row is left that has a key; a list of all would be as long as the table.
-        if self.is_sent_again(of_cluster) || there == Some(deleted.len()) {
-            self.run.lock().cluster.note_free_keys(of_cluster);
+        if self.cluster.is_sent_again(of_cluster) || there == Some(deleted.len()) {
+            self.cluster.run.lock().cluster.note_free_keys(of_cluster);
             return Ok(());
         }
         let entry = table.entry();
         let new = self.own_rows_from(writer, entry, first)?;
-        let published = published_rows(&self.scope, writer, entry, None)?;
+        let published = published_rows(self.scope, writer, entry, None)?;
         let of_key: Vec<(&ColumnEntry, String)> =
             columns_of(entry, key).into_iter().map(|column| (column, column.name.clone())).collect();
         let values = |column: &ColumnEntry| values_from(table, column.id, first);
@@ -608,8 +548,8 @@ impl Session {
         let (rows_new, rows_old) = (called(&new, NEW), called(&published, OLD));
         let is_same = has_same_key(NEW, &columns, OLD, &columns);
         let query = first_with_partner(rows_new, rows_old, is_same, conditions);
-        self.run.lock().cluster.note_free_keys(of_cluster);
-        match self.first_row(query)? {
+        self.cluster.run.lock().cluster.note_free_keys(of_cluster);
+        match self.queries.first_row(query)? {
             Some(row) => Err(Breach::of_key(key).error(entry, constraint, &row, rows)),
             None => Ok(()),
         }
@@ -618,12 +558,12 @@ impl Session {
     /// Gives queries the places of the rows that the transaction deletes of a table of the cluster, if there
     /// are any.
     fn gone(&self, of_cluster: TableId) -> Result<Option<Given>> {
-        let deleted = self.run.lock().cluster.deleted_of(of_cluster);
+        let deleted = self.cluster.run.lock().cluster.deleted_of(of_cluster);
         if deleted.is_empty() {
             return Ok(None);
         }
         let places = UInt64Array::from_iter_values(deleted.iter());
-        given_rows(&self.scope, "gone", vec![positions_and(places, Vec::new())?]).map(Some)
+        given_rows(self.scope, "gone", vec![positions_and(places, Vec::new())?]).map(Some)
     }
 
     /// Gives queries the rows of a table of the cluster that meet some conditions, as the transaction sees
@@ -636,7 +576,7 @@ impl Session {
         mut conditions: Vec<Expr>,
     ) -> Result<Visible> {
         let entry = table.entry();
-        let (published, gone) = (published_rows(&self.scope, writer, entry, None)?, self.gone(of_cluster)?);
+        let (published, gone) = (published_rows(self.scope, writer, entry, None)?, self.gone(of_cluster)?);
         let own = (table.positions() > 0).then(|| self.own_rows_from(writer, entry, 0)).transpose()?;
         let of_own =
             own.as_ref().map(|own| columns_and_places(called(own, OLD), columns, conditions.clone()));
@@ -664,7 +604,8 @@ impl Session {
             return Ok(());
         };
         let other = snapshot.table_by_id(*other).ok_or_else(refused_reference)?;
-        let of_other = self.cluster_table_of(writer, other.entry().id).ok_or_else(refused_reference)?;
+        let of_other =
+            self.cluster.cluster_table_of(writer, other.entry().id).ok_or_else(refused_reference)?;
         let found = match rows.first {
             Some(first) => {
                 self.without_key(writer, (table, of_cluster, columns), (other, of_other, referred), first)
@@ -695,9 +636,9 @@ impl Session {
         (other, of_other, referred): Side<'_>,
         first: u64,
     ) -> Result<Option<RecordBatch>> {
-        self.check_found(of_other)?;
+        self.cluster.check_found(of_other)?;
         let count = table.positions().saturating_sub(first);
-        if count == 0 || self.is_sent_again(of_cluster) {
+        if count == 0 || self.cluster.is_sent_again(of_cluster) {
             return Ok(None);
         }
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
@@ -714,14 +655,14 @@ impl Session {
         let Visible { query, _given } =
             self.seen_in_cluster(writer, (other, of_other), &theirs, conditions)?;
         let together = are_together(
-            &self.scope,
+            self.scope,
             (table.entry(), of_cluster, columns),
             (other.entry(), of_other, referred),
         );
         let looked = Looked { table: of_other, what: Wanted::Keys, together };
-        self.run.lock().cluster.note_looked(of_cluster, looked);
+        self.cluster.run.lock().cluster.note_looked(of_cluster, looked);
         let there = build::derived(query, build::name(KEY));
-        self.first_row(first_without_key(called(&new, NEW), &ours, there, &theirs))
+        self.queries.first_row(first_without_key(called(&new, NEW), &ours, there, &theirs))
     }
 
     /// Returns a row of a table of the cluster that refers to a key which the transaction takes away from
@@ -732,21 +673,21 @@ impl Session {
         (table, of_cluster, columns): Side<'_>,
         (other, of_other, referred): Side<'_>,
     ) -> Result<Option<RecordBatch>> {
-        let places = self.run.lock().cluster.deleted_of(of_other);
+        let places = self.cluster.run.lock().cluster.deleted_of(of_other);
         if places.is_empty() {
             return Ok(None);
         }
-        self.check_found(of_cluster)?;
-        if self.is_sent_again(of_other) {
+        self.cluster.check_found(of_cluster)?;
+        if self.cluster.is_sent_again(of_other) {
             return Ok(None);
         }
         let together = are_together(
-            &self.scope,
+            self.scope,
             (table.entry(), of_cluster, columns),
             (other.entry(), of_other, referred),
         );
         let looked = Looked { table: of_cluster, what: Wanted::References, together };
-        self.run.lock().cluster.note_looked(of_other, looked);
+        self.cluster.run.lock().cluster.note_looked(of_other, looked);
         // What nodes cannot be told is looked for at once.
         let is_told = |column: &ColumnEntry| Kind::of(&column.logical_type).is_some_and(|kind| told(kind).0);
         let are_told = columns_of(other.entry(), referred).into_iter().any(is_told);
@@ -779,14 +720,14 @@ impl Session {
     ) -> Result<Option<RecordBatch>> {
         let (ours, theirs) = (column_names(table.entry(), columns), column_names(other.entry(), referred));
         // No other published row has a key of theirs.
-        let gone = published_rows(&self.scope, writer, other.entry(), Some(places))?;
+        let gone = published_rows(self.scope, writer, other.entry(), Some(places))?;
         let own = self.own_rows_from(writer, other.entry(), 0)?;
-        let lost = self.rows_of_query(lost_keys(called(&gone, OLD), called(&own, KEY), &theirs))?;
+        let lost = self.queries.rows_of_query(lost_keys(called(&gone, OLD), called(&own, KEY), &theirs))?;
         let count: u64 = lost.iter().map(|rows| rows.num_rows() as u64).sum();
         if count == 0 {
             return Ok(None);
         }
-        let keys = given_rows(&self.scope, "keys", lost.clone())?;
+        let keys = given_rows(self.scope, "keys", lost.clone())?;
         let of_key = columns_of(other.entry(), referred);
         let values = |column: &ColumnEntry| -> Result<Vec<ScalarValue>> {
             let place = of_key.iter().position(|of| of.id == column.id).unwrap_or_default();
@@ -806,7 +747,7 @@ impl Session {
             self.seen_in_cluster(writer, (table, of_cluster), &all, conditions)?;
         let there = build::derived(query, build::name(NEW));
         let is_same = has_same_key(NEW, &ours, KEY, &theirs);
-        self.first_row(first_with_partner(there, called(&keys, KEY), is_same, Vec::new()))
+        self.queries.first_row(first_with_partner(there, called(&keys, KEY), is_same, Vec::new()))
     }
 
     /// Returns conditions that rows of a table of the cluster meet which have a key of so many other rows, so
@@ -830,8 +771,10 @@ impl Session {
                 values(column)?
             } else if has_range {
                 let query = ends(others.factor(None), &column.name);
-                let ends =
-                    self.first_row(query)?.ok_or_else(|| Error::internal("an aggregate without a row"))?;
+                let ends = self
+                    .queries
+                    .first_row(query)?
+                    .ok_or_else(|| Error::internal("an aggregate without a row"))?;
                 let end = |column: &ArrayRef| ScalarValue::try_from_array(column, 0).map_err(from_datafusion);
                 ends.columns().iter().map(end).collect::<Result<_>>()?
             } else {
@@ -886,37 +829,27 @@ impl Session {
                     .with_sqlstate("2BP01"));
                 };
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
-                all = rows_from(&self.scope, &self.scope.name_of(writer.database())?, other, 0);
+                all = rows_from(self.scope, &self.scope.name_of(writer.database())?, other, 0);
                 let query = first_without_key(new, &ours, called(&all, KEY), &theirs);
                 (query, Breach::of_reference(columns, other))
             }
         };
-        match self.first_row(query)? {
+        match self.queries.first_row(query)? {
             Some(row) => Err(breach.error(table, constraint, &row, rows)),
             None => Ok(()),
         }
     }
-
-    /// Returns the first row that a query gives.
-    pub(super) fn first_row(&self, query: Query) -> Result<Option<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
-        Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
-    }
 }
 
-/// Checks that a table of the cluster can have constraints.
-fn check_declared_in_cluster(
+/// Runs queries that see what a transaction has staged.
+pub(super) fn with_view_of<T>(
     scope: &Scope,
-    writer: &Transaction,
-    (id, of_cluster): (TableId, TableId),
-    declared: &[Declared],
-) -> Result<()> {
-    let catalog = scope.catalog_of_cluster();
-    let table = catalog.as_ref().and_then(|catalog| catalog.table(of_cluster));
-    let entry = writer.catalog().table_by_id(id);
-    let (table, entry) = table.zip(entry).ok_or_else(|| Error::internal("an altered table that is gone"))?;
-    let names: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
-    check_keys(declared, &names, &table.partitioning)
+    writer: &mut Transaction,
+    run: impl FnOnce(&mut Transaction, &Arc<Snapshot>) -> Result<T>,
+) -> Result<T> {
+    let (snapshot, name) = (writer.snapshot()?, scope.name_of(writer.database())?);
+    let _shown = scope.show(&name, snapshot.clone())?;
+    run(writer, &snapshot)
 }
 
 /// Says whether rows that a foreign key connects are in fragments of equal numbers.
@@ -938,4 +871,130 @@ fn are_together(
             let mut pairs = columns.iter().zip(referred);
             pairs.any(|(column, of_other)| is_at(table, column, own) && is_at(other, of_other, their))
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::test_queries::{Alone, numbers, table_of_numbers};
+    use hypostyle_storage::ReferentialAction;
+
+    fn check(name: &str, sql: &str) -> ConstraintEntry {
+        ConstraintEntry::new(name, ConstraintRule::Check { sql: sql.into() })
+    }
+
+    /// Gives a table a primary key, which is its first column, and behind that a condition.
+    fn with_key_and_condition(table: &mut TableEntry) {
+        let columns = vec![table.columns[0].id];
+        constrain(table, ConstraintEntry::new("t_pkey", ConstraintRule::PrimaryKey { columns }));
+        constrain(table, check("positive", "a > 0"));
+    }
+
+    #[test]
+    fn the_condition_is_told_before_the_key() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        transaction.append(id, &numbers(&[("a", &[0, 0]), ("b", &[5, 6])], &[])).unwrap();
+        alone.find([numbers(&[("a", &[0]), ("b", &[5])], &[0])]);
+        let error = alone.checks().check_constraints(&mut transaction, None).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "constraint \"positive\" of table \"t\" is violated by row 1 of the new rows, (a = 0, b = 5): the \
+             condition is false"
+        );
+        assert_eq!((error.sqlstate(), error.detail()), ("23514", None));
+        let asked = alone.asked();
+        assert!(asked.len() == 1 && asked[0].contains("a > 0"), "{asked:?}");
+    }
+
+    #[test]
+    fn a_key_that_is_there_twice_is_told() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        transaction.append(id, &numbers(&[("a", &[1, 1]), ("b", &[5, 6])], &[])).unwrap();
+        alone.find_nothing();
+        alone.find([numbers(&[("a", &[1]), ("b", &[6])], &[1])]);
+        let error = alone.checks().check_constraints(&mut transaction, None).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "constraint \"t_pkey\" of table \"t\" is violated by row 2 of the new rows, (a = 1): a row with that key \
+             exists"
+        );
+        assert_eq!((error.sqlstate(), error.detail()), ("23505", Some("Key (a)=(1) already exists.")));
+        let asked = alone.asked();
+        assert!(asked[1].contains(r#""__new"."a" = "__old"."a""#), "{asked:?}");
+    }
+
+    #[test]
+    fn rows_are_checked_once() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        transaction.append(id, &numbers(&[("a", &[1, 2]), ("b", &[5, 6])], &[])).unwrap();
+        alone.checks().check_constraints(&mut transaction, None).unwrap();
+        let asked = alone.asked().len();
+        assert!(asked > 0);
+        alone.checks().check_constraints(&mut transaction, None).unwrap();
+        assert_eq!(alone.asked().len(), asked);
+    }
+
+    #[test]
+    fn a_key_that_goes_may_leave_rows_behind() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let mut key = Vec::new();
+        let referred = table_of_numbers(&mut transaction, "p", &["a"], |table| {
+            key = vec![table.columns[0].id];
+            constrain(
+                table,
+                ConstraintEntry::new("p_pkey", ConstraintRule::PrimaryKey { columns: key.clone() }),
+            );
+        });
+        let referring = table_of_numbers(&mut transaction, "c", &["p"], |table| {
+            let rule = ConstraintRule::ForeignKey {
+                columns: vec![table.columns[0].id],
+                table: referred,
+                referred: key.clone(),
+                on_delete: ReferentialAction::NoAction,
+                on_update: ReferentialAction::NoAction,
+            };
+            constrain(table, ConstraintEntry::new("c_p_fkey", rule));
+        });
+        transaction.append(referred, &numbers(&[("a", &[1, 2])], &[])).unwrap();
+        transaction.append(referring, &numbers(&[("p", &[1])], &[])).unwrap();
+        transaction.take_changed();
+        transaction.delete(referred, &RoaringTreemap::from_iter([0_u64])).unwrap();
+        alone.find([numbers(&[("p", &[1])], &[0])]);
+        let error = alone.checks().check_constraints(&mut transaction, None).unwrap_err();
+        assert_eq!(
+            error.message(),
+            "constraint \"c_p_fkey\" of table \"c\" is violated by (p = 1): table \"p\" has no row with that key"
+        );
+        let detail = Some("Key (p)=(1) is not present in table \"p\".");
+        assert_eq!((error.sqlstate(), error.detail()), ("23503", detail));
+    }
+
+    #[test]
+    fn rows_that_may_find_theirs_are_whole_in_any_case() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], with_key_and_condition);
+        let table = transaction.catalog().table_by_id(id).unwrap();
+        let rows = numbers(&[("a", &[1]), ("b", &[5])], &[0]);
+        let proposed = given_rows(&alone.scope, "proposed", vec![rows.clone()]).unwrap();
+        alone.checks().check_proposed(table, &proposed).unwrap();
+        assert_eq!(alone.asked().len(), 2);
+        alone.find([rows.clone()]);
+        let error = alone.checks().check_proposed(table, &proposed).unwrap_err();
+        let message = "column \"a\" of table \"t\" is NOT NULL, but row 1 is NULL";
+        assert_eq!((error.sqlstate(), error.message()), ("23502", message));
+        alone.find_nothing();
+        alone.find([rows]);
+        let error = alone.checks().check_proposed(table, &proposed).unwrap_err();
+        let message = "constraint \"positive\" of table \"t\" is violated by row 1 of the new rows, (a = 1, b = 5): the \
+                       condition is false";
+        assert_eq!((error.sqlstate(), error.message()), ("23514", message));
+    }
 }

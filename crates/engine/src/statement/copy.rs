@@ -17,8 +17,9 @@ use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::names::name_columns;
 use hypostyle_sql::statement::{CopyFrom, CopyOption, CopyTo, CopyValue};
 use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{Error, Identity, LogicalType, Result};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Returns an option as those of readers and writers are given.
 fn pair((name, value): CopyOption) -> Pair {
@@ -37,10 +38,10 @@ fn pair((name, value): CopyOption) -> Pair {
 impl Session {
     /// Runs COPY table FROM 'file'.
     pub(super) fn copy_from(&self, copy: CopyFrom) -> Result<Outcome> {
-        self.check_files()?;
+        check_files(&self.identity)?;
         let CopyFrom { table, columns, path, options } = copy;
         let mut given: Vec<Pair> = options.into_iter().map(pair).collect();
-        let Name { database, schema, name } = self.resolve(&table)?;
+        let Name { database, schema, name } = self.names().resolve(&table)?;
         let snapshot = self.scope.database(&database)?.snapshot;
         let Some(table) = snapshot.table(&schema, &name) else {
             refuse_other_kind(snapshot.catalog(), &schema, &name, "a table")?;
@@ -57,19 +58,19 @@ impl Session {
             }
         };
         chosen.iter().try_for_each(|column| refuse_given(&name, column))?;
-        let zone = self.time_zone();
+        let zone = self.compiler().time_zone();
         let target: Vec<Field> = chosen.iter().map(|column| field_read(column, &zone)).collect();
         let format = take_format(&path, &mut given)?;
         let options = ReadOptions::parse(&format!("COPY FROM '{path}'"), format, &given)?;
         let rejects_table = options.rejects_table.clone();
-        let context = self.session_context().clone();
+        let context = self.context.clone();
         let source = self.wait(async move {
             read_for_copy(&context, &path, format, &options, Arc::new(Schema::new(target))).await
         })?;
         let places: Vec<Option<usize>> = (entry.columns.iter())
             .map(|column| chosen.iter().position(|other| other.id == column.id))
             .collect();
-        let mut completion = self.completion(&database, snapshot.catalog(), entry, &places)?;
+        let mut completion = self.compiler().completion(&database, snapshot.catalog(), entry, &places)?;
         let rows = self.write(&database, |writer| {
             let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
                 return Err(unknown_table(writer.catalog(), &name));
@@ -78,7 +79,8 @@ impl Session {
             self.for_each(source.rows, |batch| {
                 writer.append(id, &completion.complete(&batch)?)?;
                 rows += batch.num_rows() as u64;
-                self.count_rows(batch.num_rows() as u64);
+                // No scan has counted them.
+                self.counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
                 Ok(())
             })?;
             if let Some(rejects_table) = rejects_table {
@@ -91,14 +93,14 @@ impl Session {
 
     /// Runs COPY … TO 'file'.
     pub(super) fn copy_to(&self, copy: CopyTo) -> Result<Outcome> {
-        self.check_files()?;
+        check_files(&self.identity)?;
         let CopyTo { mut query, path, options } = copy;
         let mut given: Vec<Pair> = options.into_iter().map(pair).collect();
         let format = take_format(&path, &mut given)?;
         let options = WriteOptions::parse(&path, format, &given)?;
         name_columns(&mut query);
         let plan = self.plan(as_statement(*query), &Parameters::None)?;
-        let state = self.session_context().state();
+        let state = self.context.state();
         let rows = self.wait_apart(async move {
             let plan = unnest_if_needed(&state, plan).await;
             let state = over_nodes(state, &plan).map_err(from_datafusion)?;
@@ -107,10 +109,11 @@ impl Session {
         })?;
         Ok(Outcome::Done { rows_affected: Some(rows) })
     }
+}
 
-    fn check_files(&self) -> Result<()> {
-        self.identity.privileges.check_machine("read or write files of this machine")
-    }
+/// Checks that a user may name files.
+fn check_files(identity: &Identity) -> Result<()> {
+    identity.privileges.check_machine("read or write files of this machine")
 }
 
 /// Returns the field as which a file's column is read for a column.

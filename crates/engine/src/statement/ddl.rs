@@ -3,15 +3,16 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::declared_constraint::Declared;
-use crate::statement::dialect::as_statement;
+use crate::statement::definer::{Ddl, Definer};
+use crate::statement::names::Names;
 use crate::statement::refusal::{drop_nothing, missing, other_kind, refuse, wrong_kind};
 use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
+use crate::statement::view_columns::with_written_columns;
 use arrow::datatypes::DECIMAL128_MAX_PRECISION;
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, Expr, GeneratedAs, Ident,
-    ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
+    ObjectName, ObjectType, OnCommit, Query, SchemaName, SqlOption,
 };
 use hypostyle_bind::select::declared::is_declared;
 use hypostyle_catalog::pg_catalog::PG_CATALOG;
@@ -30,52 +31,14 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-impl Session {
-    /// Returns the table or view that a name stands for, whether there is one or not.
-    pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
-        self.scope.resolve(&parts_of(object)?, None)
-    }
-
-    /// Refuses the name of what is dropped or altered if it has a schema that there is not.
-    pub(super) fn check_schema_of(&self, object: &ObjectName) -> Result<()> {
-        let Name { database, schema, .. } = self.resolve(object)?;
-        let is_given = object.0.len() > 1 && ![PG_CATALOG, INFORMATION_SCHEMA].contains(&schema.as_str());
-        if is_given { check_schema(self.snapshot_of(&database)?.catalog(), &schema) } else { Ok(()) }
-    }
-
+impl Ddl<'_> {
     /// Returns the full name of what is to be made; the database of temporary tables is made for
     /// them.
     pub(super) fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
         if temporary {
-            self.make_temporary()?;
+            self.transactions.make_temporary()?;
         }
         self.scope.resolve_new(&parts_of(object)?, temporary)
-    }
-
-    /// Returns schema and name of a table that a definition of a database refers to.
-    ///
-    /// # Errors
-    /// `Unsupported` for one of another database.
-    pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
-        let parts = parts_of(object)?;
-        // A name without a schema is resolved like other names of the statement.
-        if let [name] = parts.as_slice()
-            && self.scope.current().0 == database
-        {
-            return Ok((self.scope.schema_of(name), name.clone()));
-        }
-        let found = self.scope.resolve(&parts, Some(database))?;
-        if found.database != database {
-            return Err(Error::unsupported(format!(
-                "{object} is in the database \"{}\": a definition refers to tables of its own, \"{database}\"",
-                found.database
-            )));
-        }
-        Ok((found.schema, found.name))
-    }
-
-    pub(super) fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
-        Ok(self.scope.database(database)?.snapshot)
     }
 
     pub(crate) fn create_table(&self, mut create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
@@ -89,10 +52,10 @@ impl Session {
         }
         refuse_table_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
-        if create.if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
+        if create.if_not_exists && self.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        self.name_schemas_of_defaults(&database, &mut create);
+        self.names().name_schemas_of_defaults(&database, &mut create);
         let (mut declared, mut constraints, mut serials) = (Vec::new(), Vec::new(), Vec::new());
         for column in &create.columns {
             let DeclaredColumn { column, constraints: of_column, sequence } = new_column(column)?;
@@ -100,7 +63,7 @@ impl Session {
             declared.push(column);
             constraints.extend(of_column);
         }
-        self.check_columns(&declared)?;
+        self.definer.compiler.check_columns(&declared)?;
         for constraint in &create.constraints {
             constraints.push(Declared::of_table(constraint)?);
         }
@@ -112,23 +75,22 @@ impl Session {
                 ));
             }
             return self.write(&database, |writer| {
-                self.drop_existing(writer, create.or_replace, &schema, &name)?;
+                self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
                 let id = create_table_of(writer, &schema, &name, declared, &serials)?;
-                self.add_constraints(writer, id, &constraints)?;
+                self.definer.add_constraints(writer, id, &constraints)?;
                 Ok(DONE)
             });
         };
         refuse_twice_named(&query)?;
         name_columns(&mut query);
-        let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
-        let outcome = self.query(statement.clone(), parameters)?;
+        let outcome = self.queries.start(query.as_ref().clone(), parameters)?;
         let described = Session::describe(&outcome)?;
         let mut columns: Vec<NewColumn> = described
             .into_iter()
             .map(|(name, logical_type, _)| NewColumn::new(name, logical_type, true))
             .collect();
         if declared.is_empty() {
-            self.widen_computed(&mut columns, statement, parameters)?;
+            self.widen_computed(&mut columns, *query, parameters)?;
         }
         if declared.is_empty() {
             refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
@@ -148,15 +110,15 @@ impl Session {
             columns = declared;
         }
         self.write(&database, |writer| {
-            self.drop_existing(writer, create.or_replace, &schema, &name)?;
+            self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
             let mut rows = 0;
-            self.each_batch(outcome, |batch| {
+            self.queries.each_of(outcome, &mut |batch| {
                 writer.append(id, &batch)?;
                 rows += batch.num_rows() as u64;
                 Ok(())
             })?;
-            self.add_constraints(writer, id, &constraints)?;
+            self.definer.add_constraints(writer, id, &constraints)?;
             Ok(Outcome::Done { rows_affected: Some(rows) })
         })
     }
@@ -166,7 +128,7 @@ impl Session {
     pub(super) fn widen_computed(
         &self,
         columns: &mut [NewColumn],
-        statement: DfStatement,
+        query: Query,
         parameters: &Parameters,
     ) -> Result<()> {
         let wider: Vec<Option<LogicalType>> =
@@ -174,7 +136,7 @@ impl Session {
         if wider.iter().all(Option::is_none) {
             return Ok(());
         }
-        let plan = self.plan(statement, parameters)?;
+        let plan = self.queries.plan(query, parameters)?;
         for (place, (column, wider)) in columns.iter_mut().zip(wider).enumerate() {
             if let Some(wider) = wider.filter(|_| !is_declared(&plan, place)) {
                 column.logical_type = wider;
@@ -191,7 +153,9 @@ impl Session {
         }
         refuse_view_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
-        if create.if_not_exists && self.snapshot_of(&database)?.catalog().view(&schema, &name).is_some() {
+        if create.if_not_exists
+            && self.names().snapshot_of(&database)?.catalog().view(&schema, &name).is_some()
+        {
             return Ok(DONE);
         }
         if create.columns.is_empty() {
@@ -202,10 +166,9 @@ impl Session {
         // The view is planned now, with the names that it will have, so that a view that cannot
         // work is refused now. It is planned as a subquery, because some queries run as soon as
         // they are planned.
-        let plan = |query: Query| self.query_from(&database, as_statement(build::rows_of(query)));
-        let outcome = plan(create.query.as_ref().clone())?;
-        let described = Session::describe(&outcome)?;
-        if let Some(written) = self.with_written_columns(&database, &create.query) {
+        let plan = |query: Query| self.queries.columns_in(&database, build::rows_of(query));
+        let described = plan(create.query.as_ref().clone())?;
+        if let Some(written) = with_written_columns(self.queries, &database, &create.query) {
             *create.query = written;
         }
         let sql = if create.columns.is_empty() {
@@ -245,8 +208,8 @@ impl Session {
         let SchemaName::Simple(name) = name else {
             return Err(Error::unsupported("CREATE SCHEMA … AUTHORIZATION is not supported"));
         };
-        let Name { database, name, .. } = self.scope_of_schema(&parts_of(name)?)?;
-        if if_not_exists && self.snapshot_of(&database)?.catalog().has_schema(&name) {
+        let Name { database, name, .. } = self.names().scope_of_schema(&parts_of(name)?)?;
+        if if_not_exists && self.names().snapshot_of(&database)?.catalog().has_schema(&name) {
             return Ok(DONE);
         }
         self.write(&database, |writer| {
@@ -268,10 +231,10 @@ impl Session {
         for name in names {
             match object_type {
                 ObjectType::Type => drop_nothing("type", &last_of(name)?, if_exists, "42704")?,
-                ObjectType::Database => self.refuse_drop_database(&last_of(name)?, if_exists)?,
+                ObjectType::Database => self.names().refuse_drop_database(&last_of(name)?, if_exists)?,
                 ObjectType::Schema => {}
                 _ if if_exists => {}
-                _ => self.check_schema_of(name)?,
+                _ => self.names().check_schema_of(name)?,
             }
         }
         if matches!(object_type, ObjectType::Type | ObjectType::Database) {
@@ -280,8 +243,8 @@ impl Session {
         let resolved = names
             .iter()
             .map(|name| match object_type {
-                ObjectType::Schema => self.scope_of_schema(&parts_of(name)?),
-                _ => self.resolve(name),
+                ObjectType::Schema => self.names().scope_of_schema(&parts_of(name)?),
+                _ => self.names().resolve(name),
             })
             .collect::<Result<Vec<_>>>()?;
         let Some(Name { database, .. }) = resolved.first() else { return Ok(DONE) };
@@ -292,6 +255,46 @@ impl Session {
             return Ok(DONE);
         }
         self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
+    }
+}
+
+impl Names<'_> {
+    /// Returns the table or view that a name stands for, whether there is one or not.
+    pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
+        self.scope.resolve(&parts_of(object)?, None)
+    }
+
+    /// Refuses the name of what is dropped or altered if it has a schema that there is not.
+    pub(super) fn check_schema_of(&self, object: &ObjectName) -> Result<()> {
+        let Name { database, schema, .. } = self.resolve(object)?;
+        let is_given = object.0.len() > 1 && ![PG_CATALOG, INFORMATION_SCHEMA].contains(&schema.as_str());
+        if is_given { check_schema(self.snapshot_of(&database)?.catalog(), &schema) } else { Ok(()) }
+    }
+
+    /// Returns schema and name of a table that a definition of a database refers to.
+    ///
+    /// # Errors
+    /// `Unsupported` for one of another database.
+    pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
+        let parts = parts_of(object)?;
+        // A name without a schema is resolved like other names of the statement.
+        if let [name] = parts.as_slice()
+            && self.scope.current().0 == database
+        {
+            return Ok((self.scope.schema_of(name), name.clone()));
+        }
+        let found = self.scope.resolve(&parts, Some(database))?;
+        if found.database != database {
+            return Err(Error::unsupported(format!(
+                "{object} is in the database \"{}\": a definition refers to tables of its own, \"{database}\"",
+                found.database
+            )));
+        }
+        Ok((found.schema, found.name))
+    }
+
+    pub(super) fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
+        Ok(self.scope.database(database)?.snapshot)
     }
 
     /// Refuses to drop a database, with IF EXISTS only one that there is.
@@ -481,7 +484,7 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, going: &[TableId], c
     writer.drop_table(table.id)
 }
 
-impl Session {
+impl Definer<'_> {
     /// Drops a table that another one is to replace.
     ///
     /// # Errors
@@ -494,7 +497,7 @@ impl Session {
         name: &str,
     ) -> Result<()> {
         match writer.catalog().table(schema, name).cloned() {
-            Some(table) if or_replace && self.cluster_table_of(writer, table.id).is_some() => {
+            Some(table) if or_replace && self.checks.cluster.cluster_table_of(writer, table.id).is_some() => {
                 Err(Error::unsupported(format!(
                     "CREATE OR REPLACE of table \"{name}\" of the cluster is not supported: DROP TABLE before"
                 )))
@@ -613,9 +616,32 @@ pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::statement::new_columns;
+    use crate::statement::test_queries::Alone;
     use arrow::datatypes::{DataType, Field, Schema};
+    use hypostyle_catalog::scope::OWN_DATABASE;
     use hypostyle_sql::identifier::split_name;
+
+    #[test]
+    fn a_schema_is_made_once() {
+        let alone = Alone::new();
+        let has_schema = || {
+            let snapshot = alone.scope.database(OWN_DATABASE).unwrap().snapshot;
+            snapshot.catalog().has_schema("s")
+        };
+        let name = ObjectName::from(vec![Ident::new("s")]);
+        let create = |if_not_exists| {
+            alone.ddl().create_schema(&SchemaName::Simple(name.clone()), if_not_exists).map(drop)
+        };
+        create(false).unwrap();
+        assert!(has_schema());
+        assert_eq!(create(false).unwrap_err().sqlstate(), "42P06");
+        create(true).unwrap();
+        let dropped = alone.ddl().drop(ObjectType::Schema, false, std::slice::from_ref(&name), false);
+        dropped.unwrap();
+        assert!(!has_schema());
+    }
 
     #[test]
     fn columns_of_data_keep_their_nullability() {

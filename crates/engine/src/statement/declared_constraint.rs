@@ -1,6 +1,6 @@
 //! Constraints as CREATE and ALTER TABLE write them: with names, which the table then gives a meaning.
 
-use crate::session::Session;
+use crate::statement::names::Names;
 use crate::statement::refusal::{refuse, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{
     self as sql, CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     IndexOption, IndexType, NullsDistinctOption, ObjectName, PrimaryKeyConstraint, TableConstraint,
     UniqueConstraint,
 };
+use hypostyle_placement::partition::{KeyColumn, Partitioning};
 use hypostyle_sql::identifier::fold;
 use hypostyle_storage::{
     ConstraintEntry, ConstraintRule, Deferral, ReferentialAction, TableEntry, Transaction, unknown_column,
@@ -168,7 +169,7 @@ impl Declared {
     /// Returns the constraint of a table, once the table is there.
     pub fn resolve(
         &self,
-        session: &Session,
+        names: Names<'_>,
         table: &TableEntry,
         writer: &Transaction,
     ) -> Result<ConstraintEntry> {
@@ -193,8 +194,8 @@ impl Declared {
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
             DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update, .. } => {
-                let database = session.scope.name_of(writer.database())?;
-                let (schema, name) = session.resolve_within(&database, other)?;
+                let database = names.scope.name_of(writer.database())?;
+                let (schema, name) = names.resolve_within(&database, other)?;
                 refuse_other_kind(writer.catalog(), &schema, &name, "a table")?;
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
@@ -316,4 +317,35 @@ pub(super) fn are_comparable(one: &LogicalType, other: &LogicalType) -> bool {
 fn ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
     let id = |name: &String| Ok(table.column(name).ok_or_else(|| unknown_column(table, name))?.id);
     columns.iter().map(id).collect()
+}
+
+/// Checks that rows with equal keys are in one fragment, where they are found; `columns` are the names of
+/// those of the table.
+///
+/// # Errors
+/// `Unsupported` for a key without a column of the partition key.
+pub(super) fn check_keys(declared: &[Declared], columns: &[&str], partitioning: &Partitioning) -> Result<()> {
+    let name = |key: &KeyColumn| columns.get(key.column.0 as usize).map(|name| (*name).to_string());
+    let partition: Vec<String> = partitioning.columns().iter().filter_map(name).collect();
+    let is_together = |key: &Vec<String>| match partitioning {
+        Partitioning::Replicated => true,
+        Partitioning::RoundRobin { .. } => false,
+        Partitioning::Hash { .. } | Partitioning::Range { .. } => {
+            partition.iter().all(|column| key.contains(column))
+        }
+    };
+    let keys = declared.iter().filter_map(|declared| match &declared.rule {
+        DeclaredRule::PrimaryKey(key) | DeclaredRule::Unique(key) => Some(key),
+        DeclaredRule::Check(_) | DeclaredRule::ForeignKey { .. } => None,
+    });
+    let Some(key) = keys.into_iter().find(|key| !is_together(key)) else { return Ok(()) };
+    let needed = match partitioning {
+        Partitioning::RoundRobin { .. } => "partition the table by hash or range of some of them".to_string(),
+        _ => format!("it has to contain the partition key ({})", partition.join(", ")),
+    };
+    Err(Error::unsupported(format!(
+        "a PRIMARY KEY or UNIQUE ({}) of this table of the cluster is not supported, as rows with equal values are in \
+         several fragments: {needed}, or make it REPLICATED",
+        key.join(", ")
+    )))
 }

@@ -3,6 +3,7 @@
 use crate::session::outcome::DONE;
 use crate::session::transaction::Explicit;
 use crate::session::{Outcome, Session};
+use crate::statement::constraint::{Checks, with_view_of};
 use hypostyle_catalog::scope::Scope;
 use hypostyle_sql::statement::SetConstraints;
 use hypostyle_storage::Deferral;
@@ -28,12 +29,16 @@ impl Session {
         }
         let checked = match deferred {
             true => Ok(()),
-            false => self.with_changes_of(&mut explicit, |explicit| self.check_deferred(explicit, false)),
+            false => self
+                .in_cluster()
+                .with_changes_of(&mut explicit, |explicit| self.checks().check_deferred(explicit, false)),
         };
         *self.transaction.lock() = Some(explicit);
         checked.map(|()| DONE)
     }
+}
 
+impl Checks<'_> {
     /// Checks what a transaction has put off: all of it, or what it does not defer any more.
     ///
     /// # Errors
@@ -53,8 +58,8 @@ impl Session {
                 continue;
             }
             let Some(transaction) = explicit.part(&database) else { continue };
-            self.with_view_of(transaction, |session, writer, snapshot| {
-                session.check_new(writer, snapshot, id, constraint, first, false)
+            with_view_of(self.scope, transaction, |writer, snapshot| {
+                self.check_new(writer, snapshot, id, constraint, first, false)
             })?;
         }
         Ok(())

@@ -28,7 +28,7 @@ impl Session {
         let statement = Statement::Query(Box::new(query));
         let plan = self.plan(DfStatement::Statement(Box::new(statement)), parameters)?;
         let schema = plan.schema().as_arrow().clone();
-        let context = self.session_context().clone();
+        let context = self.context.clone();
         let optimized =
             self.wait_apart(async move { context.state().optimize(&plan).map_err(from_datafusion) })?;
         let mut rows: Vec<[Option<String>; 4]> = Vec::new();

@@ -2,6 +2,7 @@
 
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Statement};
+use hypostyle_sql::names::name_told_columns;
 use hypostyle_sql::parse::{self, Extension};
 use hypostyle_sql::type_tree::type_of;
 use hypostyle_sql::{build, derived_names, literal, wire_names};
@@ -34,6 +35,15 @@ pub(super) fn parse_query(sql: &str) -> Result<Query> {
 /// Returns a query as a statement.
 pub(super) fn as_statement(query: Query) -> DfStatement {
     DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
+}
+
+/// Names the columns of a query that gives what a statement of the caller's asks for, as PostgreSQL does for
+/// sessions that speak its protocol.
+pub(super) fn name_columns_for(query: &mut Query, is_wire: bool) {
+    if is_wire {
+        wire_names::name_query(query);
+    }
+    name_told_columns(query);
 }
 
 /// Returns a value as one of a type.

@@ -1,8 +1,7 @@
 //! The rules for expressions of a definition: defaults, generated columns and the conditions of
 //! CHECK.
 
-use crate::session::Session;
-use crate::statement::completion::{Inputs, mentions, visit};
+use crate::statement::completion::{Compiler, Inputs, mentions, visit};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -21,7 +20,7 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-impl Session {
+impl Compiler<'_> {
     /// Refuses columns whose defaults or expressions cannot give them values.
     pub(super) fn check_columns(&self, columns: &[NewColumn]) -> Result<()> {
         for column in columns {
@@ -174,5 +173,62 @@ fn is_query(expr: &SqlExpr) -> bool {
         SqlExpr::Subquery(_) | SqlExpr::Exists { .. } | SqlExpr::InSubquery { .. } => true,
         SqlExpr::Function(function) => matches!(function.args, FunctionArguments::Subquery(_)),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::statement::test_queries::{Alone, table_of_numbers};
+    use hypostyle_storage::NewColumn;
+    use hypostyle_types::LogicalType;
+
+    #[test]
+    fn a_condition_is_of_one_row_and_boolean() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], |_| {});
+        let table = transaction.catalog().table_by_id(id).unwrap();
+        let check = |sql: &str| alone.compiler().check_condition(table, "c", sql);
+        assert!(check("a > 0 AND a < b").is_ok());
+        assert!(check("NULL").is_ok());
+        for (sql, sqlstate, why) in [
+            ("a + 1", "42804", "constraint \"c\" of table \"t\" must be BOOLEAN, but (a + 1) is BIGINT"),
+            ("a > $1", "42P02", "constraint \"c\" of table \"t\" has a parameter: write the value itself"),
+            (
+                "a > (SELECT 1)",
+                "0A000",
+                "constraint \"c\" of table \"t\" has a subquery, but can read its own row only",
+            ),
+            (
+                "sum(a) > 1",
+                "42803",
+                "constraint \"c\" of table \"t\" has an aggregate, but can read its own row only",
+            ),
+        ] {
+            let error = check(sql).unwrap_err();
+            assert_eq!((error.sqlstate(), error.message()), (sqlstate, why), "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_generated_column_reads_no_other() {
+        let alone = Alone::new();
+        let column = |name: &str, sql: Option<&str>| NewColumn {
+            generated: sql.map(String::from),
+            ..NewColumn::new(name, LogicalType::Integer, true)
+        };
+        let check = |second: &str| {
+            let columns = [column("a", None), column("b", Some("a + 1")), column("c", Some(second))];
+            alone.compiler().check_columns(&columns)
+        };
+        assert!(check("a * 2").is_ok());
+        for (sql, why) in [
+            ("b * 2", "uses the generated column \"b\""),
+            ("a * random()", "calls random(), which does not always give the same"),
+        ] {
+            let error = check(sql).unwrap_err();
+            let what = format!("the expression of generated column \"c\" {why}");
+            assert_eq!((error.sqlstate(), error.message()), ("42P17", what.as_str()), "{sql}");
+        }
     }
 }

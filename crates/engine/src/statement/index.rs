@@ -2,8 +2,9 @@
 //! which indexes were asked for; what they find is in caches of the storage.
 
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::as_statement;
+use crate::session::{Outcome, Parameters};
+use crate::statement::definer::Ddl;
+use crate::statement::names::Names;
 use crate::statement::refusal::{refuse, refuse_other_kind};
 use arrow::array::{ArrayRef, BooleanArray, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
@@ -38,13 +39,13 @@ struct Shown {
     uses: u64,
 }
 
-impl Session {
+impl Ddl<'_> {
     /// Declares an index and builds it. A unique one becomes a UNIQUE constraint.
     pub(super) fn create_index(&self, index: &CreateIndex, kind: DeclaredIndex) -> Result<Outcome> {
         let items = index.columns.iter().map(|key| build::item(key.column.expr.clone())).collect();
         let table = build::alone(build::table(index.table_name.clone(), None));
         let query = build::select_where(items, vec![table], index.predicate.clone());
-        self.plan(as_statement(query), &Parameters::None)?;
+        self.queries.plan(query, &Parameters::None)?;
         if index.unique {
             refuse(kind == DeclaredIndex::Order, "CREATE UNIQUE ORDER INDEX")?;
             return self.create_unique_index(index);
@@ -58,7 +59,7 @@ impl Session {
         let columns =
             columns.ok_or_else(|| Error::unsupported("CREATE INDEX of expressions is not supported"))?;
         refuse(kind == DeclaredIndex::Order && columns.len() > 1, "CREATE ORDER INDEX of several columns")?;
-        let target = self.target(&index.table_name, None)?;
+        let target = self.names().target(&index.table_name, None)?;
         let places = columns.iter().map(|name| target.column(name)).collect::<Result<Vec<_>>>()?;
         let mut ids: Vec<ColumnId> = Vec::new();
         for place in places {
@@ -89,7 +90,7 @@ impl Session {
         let Some(entry) = declared.filter(|_| builds) else { return Ok(DONE) };
         self.refresh()?;
         let spec = IndexSpec::declared(target.id, &entry);
-        let built = self.snapshot_of(&target.database)?.build_index(&spec, || self.check_interrupt());
+        let built = self.names().snapshot_of(&target.database)?.build_index(&spec, || self.queries.proceed());
         if let Err(error) = built {
             // An index that was not built was not created.
             self.write(&target.database, |writer| {
@@ -110,7 +111,7 @@ impl Session {
             let entry = table.entry();
             for index in &entry.indexes {
                 let spec = IndexSpec::declared(entry.id, index);
-                snapshot.build_index(&spec, || self.check_interrupt())?;
+                snapshot.build_index(&spec, || self.queries.proceed())?;
             }
         }
         Ok(())
@@ -122,7 +123,9 @@ impl Session {
         let are_columns = index.columns.iter().all(|key| matches!(key.column.expr, Expr::Identifier(_)));
         refuse(!are_columns, "CREATE UNIQUE INDEX of expressions")?;
         let name = match &index.name {
-            Some(name) if index.if_not_exists && self.constraint_table(name)?.is_some() => return Ok(DONE),
+            Some(name) if index.if_not_exists && self.names().constraint_table(name)?.is_some() => {
+                return Ok(DONE);
+            }
             Some(name) => Some(build::name(&last_of(name)?)),
             None => None,
         };
@@ -152,15 +155,15 @@ impl Session {
     /// Drops declared indexes, and the UNIQUE constraints of these names.
     pub(super) fn drop_indexes(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
         for name in names {
-            if let Some(table) = self.constraint_table(name)? {
+            if let Some(table) = self.names().constraint_table(name)? {
                 let name = build::name(&last_of(name)?);
                 let operation =
                     AlterTableOperation::DropConstraint { if_exists: false, name, drop_behavior: None };
                 self.alter_table(altering(table, operation))?;
             } else if !self.drop_declared(name)? {
-                let unknown = self.unknown_index(name)?;
+                let unknown = self.names().unknown_index(name)?;
                 if !if_exists {
-                    self.check_schema_of(name)?;
+                    self.names().check_schema_of(name)?;
                     return Err(unknown);
                 }
             }
@@ -170,11 +173,11 @@ impl Session {
 
     /// Drops a declared index; false when there is none of the name.
     fn drop_declared(&self, name: &ObjectName) -> Result<bool> {
-        let Name { database, schema, name: index } = self.resolve(name)?;
+        let Name { database, schema, name: index } = self.names().resolve(name)?;
         let temporary = self.scope.snapshot_of(TEMPORARY).is_some().then(|| TEMPORARY.to_string());
         let databases = [Some(database), temporary.filter(|_| name.0.len() == 1)];
         for database in databases.into_iter().flatten() {
-            let snapshot = self.snapshot_of(&database)?;
+            let snapshot = self.names().snapshot_of(&database)?;
             let has_it = |table: &&Arc<TableEntry>| {
                 (table.schema == schema || database == TEMPORARY)
                     && table.indexes.iter().any(|found| found.name == index)
@@ -190,7 +193,7 @@ impl Session {
             let dropped = dropped.map(|index| IndexSpec::declared(table.id, index));
             if let Some(spec) = dropped.filter(|_| !self.is_in_transaction()) {
                 self.refresh()?;
-                let snapshot = self.snapshot_of(&database)?;
+                let snapshot = self.names().snapshot_of(&database)?;
                 let is_wanted =
                     snapshot.table_by_id(spec.table).is_none_or(|table| spec.is_declared_by(table.entry()));
                 if !is_wanted {
@@ -202,6 +205,21 @@ impl Session {
         Ok(false)
     }
 
+    /// Builds the indexes that the definitions of a snapshot ask for and that are not there.
+    pub(super) fn build_declared(&self, snapshot: &Snapshot) -> Result<()> {
+        for table in snapshot.tables().map(|table| table.entry()) {
+            for index in &table.indexes {
+                let spec = IndexSpec::declared(table.id, index);
+                if snapshot.wish_index(&spec) {
+                    snapshot.build_index(&spec, || self.queries.proceed())?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Names<'_> {
     fn unknown_index(&self, name: &ObjectName) -> Result<Error> {
         let found = self.resolve(name)?;
         let snapshot = self.snapshot_of(&found.database)?;
@@ -210,19 +228,6 @@ impl Session {
         let known = tables.flat_map(|table| table.indexes.iter().map(|index| index.name.as_str()));
         let message = format!("no index \"{}\"{}", found.name, did_you_mean(&found.name, known));
         Ok(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704"))
-    }
-
-    /// Builds the indexes that the definitions of a snapshot ask for and that are not there.
-    pub(super) fn build_declared(&self, snapshot: &Snapshot) -> Result<()> {
-        for table in snapshot.tables().map(|table| table.entry()) {
-            for index in &table.indexes {
-                let spec = IndexSpec::declared(table.id, index);
-                if snapshot.wish_index(&spec) {
-                    snapshot.build_index(&spec, || self.check_interrupt())?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Returns a line for each index of the session's databases, those among them that are declared

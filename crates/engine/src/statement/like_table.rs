@@ -1,10 +1,11 @@
 //! CREATE TABLE … (LIKE …): a table with the columns of another one, and what is asked for besides.
 
+use crate::session::Outcome;
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
 use crate::statement::backup::create_table;
 use crate::statement::ddl::{DeclaredColumn, new_column};
 use crate::statement::declared_constraint::Declared;
+use crate::statement::definer::Ddl;
 use crate::statement::dialect::parse;
 use crate::statement::sequence::{create_table_of, uses_some};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -14,7 +15,7 @@ use hypostyle_sql::statement::{CreateLike, LikePart};
 use hypostyle_storage::{TableEntry, unknown_table};
 use hypostyle_types::{Error, Result};
 
-impl Session {
+impl Ddl<'_> {
     /// Creates a table like another one: with its columns, their types and NOT NULL, and with the parts that
     /// are included. Foreign keys are none of them (PostgreSQL).
     ///
@@ -24,17 +25,17 @@ impl Session {
     pub(super) fn create_like(&self, like: CreateLike) -> Result<Outcome> {
         let CreateLike { or_replace, temporary, if_not_exists, name, source, including } = like;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
-        if if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
+        if if_not_exists && self.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        let source = self.resolve(&source)?;
+        let source = self.names().resolve(&source)?;
         if self.scope.cluster_table(&source).is_some() {
             return Err(Error::unsupported(format!(
                 "LIKE of a table of the cluster is not supported; SHOW CREATE TABLE {} tells its columns",
                 source.name
             )));
         }
-        let snapshot = self.snapshot_of(&source.database)?;
+        let snapshot = self.names().snapshot_of(&source.database)?;
         let catalog = snapshot.catalog();
         let Some(table) = catalog.table(&source.schema, &source.name) else {
             return Err(match catalog.view(&source.schema, &source.name) {
@@ -52,7 +53,7 @@ impl Session {
             serials.extend(sequence.map(|clauses| (column.name.clone(), clauses)));
             declared.push(column);
         }
-        self.check_columns(&declared)?;
+        self.definer.compiler.check_columns(&declared)?;
         let of_sequence = declared.iter().find(|column| column.default.as_deref().is_some_and(uses_some));
         if let Some(column) = of_sequence.filter(|_| source.database != database) {
             return Err(Error::unsupported(format!(
@@ -64,9 +65,9 @@ impl Session {
         let constraints = constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
         let comments = including.contains(&LikePart::Comments).then(|| table.clone());
         self.write(&database, |writer| {
-            self.drop_existing(writer, or_replace, &schema, &name)?;
+            self.definer.drop_existing(writer, or_replace, &schema, &name)?;
             let id = create_table_of(writer, &schema, &name, declared, &serials)?;
-            self.add_constraints(writer, id, &constraints)?;
+            self.definer.add_constraints(writer, id, &constraints)?;
             if let Some(source) = comments.filter(|source| has_comments(source)) {
                 writer.alter_table(id, |table| {
                     comment_alike(table, &source);

@@ -2,7 +2,7 @@
 
 use crate::session::transaction::{Before, LocalSetting};
 use crate::session::{Outcome, Session};
-use crate::statement::settings::parts_of_setting;
+use crate::statement::settings::{parts_of_setting, reset_datafusion, set_datafusion, set_search_path};
 use datafusion::sql::parser::ResetStatement;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, ObjectName, Set, Value};
 use hypostyle_catalog::pg_catalog::settings::Configured;
@@ -128,7 +128,7 @@ impl Session {
     fn set_configured(&self, name: &str, value: &str) -> Result<()> {
         match name {
             "timezone" => self.set_own(name, value).map(drop),
-            "search_path" => self.set_search_path(value).map(drop),
+            "search_path" => set_search_path(&self.scope, &self.settings, value).map(drop),
             _ => Ok(()),
         }
     }
@@ -147,7 +147,7 @@ impl Session {
         if super::settings::is_of_session(name) {
             return Ok(Before::Value(self.own_setting(name)));
         }
-        let config = self.session_context().copied_config();
+        let config = self.context.copied_config();
         match config.options().entries().into_iter().find(|entry| entry.key == name) {
             Some(entry) => Ok(Before::Value(entry.value)),
             None if self.own_setting(name).is_some() => Err(Error::unsupported(format!(
@@ -167,10 +167,10 @@ impl Session {
                     self.settings.force("search_path", &written.unwrap_or_default());
                 }
                 Before::Value(Some(value)) if name.starts_with(OF_DATAFUSION) => {
-                    self.set_datafusion(&name, &value)?;
+                    set_datafusion(self, &name, &value)?;
                 }
                 Before::Value(None) if name.starts_with(OF_DATAFUSION) => {
-                    self.reset_datafusion(&name)?;
+                    reset_datafusion(self, &name)?;
                 }
                 Before::Value(None) => self.settings.reset(&name)?,
                 Before::Value(Some(value)) => {

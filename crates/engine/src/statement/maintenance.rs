@@ -3,6 +3,8 @@
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
+use crate::statement::definer::Ddl;
+use crate::statement::names::Names;
 use datafusion::sql::sqlparser::ast::ObjectName;
 use hypostyle_catalog::scope::Name;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
@@ -37,7 +39,41 @@ impl Session {
         }
         Ok(outcome)
     }
+}
 
+impl Ddl<'_> {
+    /// Renames a view; false when the name is not a view's.
+    pub(super) fn rename_view(&self, view: &ObjectName, name: &ObjectName) -> Result<bool> {
+        let Name { database, schema, name: old } = self.names().resolve(view)?;
+        let Some(mut entry) = self.names().snapshot_of(&database)?.catalog().view(&schema, &old).cloned()
+        else {
+            return Ok(false);
+        };
+        let Name { database: to, schema: to_schema, name: new } =
+            self.scope.resolve(&hypostyle_sql::identifier::parts_of(name)?, Some(&database))?;
+        if name.0.len() > 1 && (&to, &to_schema) != (&database, &schema) {
+            return Err(Error::new(ErrorKind::Syntax, "RENAME keeps a view in its schema"));
+        }
+        self.write(&database, |writer| {
+            entry.name = new;
+            writer.drop_view(&schema, &old)?;
+            writer.create_view(entry)
+        })?;
+        Ok(true)
+    }
+}
+
+/// Runs CREATE EXTENSION and DROP EXTENSION for built-in extensions.
+pub(super) fn built_in_extension(name: &str) -> Result<Outcome> {
+    if EXTENSIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return Ok(DONE);
+    }
+    let suggestion = did_you_mean(name, EXTENSIONS);
+    let message = format!("extension \"{name}\" is not available{suggestion}");
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+impl Names<'_> {
     /// Runs ANALYZE, which has nothing to do: statistics are part of the columns' files, and are
     /// never out of date.
     pub(super) fn analyze_tables(&self, tables: &[ObjectName]) -> Result<Outcome> {
@@ -52,34 +88,5 @@ impl Session {
             }
         }
         Ok(DONE)
-    }
-
-    /// Runs CREATE EXTENSION and DROP EXTENSION for built-in extensions.
-    pub(super) fn extension(&self, name: &str) -> Result<Outcome> {
-        if EXTENSIONS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
-            return Ok(DONE);
-        }
-        let suggestion = did_you_mean(name, EXTENSIONS);
-        let message = format!("extension \"{name}\" is not available{suggestion}");
-        Err(Error::new(ErrorKind::Unsupported, message))
-    }
-
-    /// Renames a view; false when the name is not a view's.
-    pub(super) fn rename_view(&self, view: &ObjectName, name: &ObjectName) -> Result<bool> {
-        let Name { database, schema, name: old } = self.resolve(view)?;
-        let Some(mut entry) = self.snapshot_of(&database)?.catalog().view(&schema, &old).cloned() else {
-            return Ok(false);
-        };
-        let Name { database: to, schema: to_schema, name: new } =
-            self.scope.resolve(&hypostyle_sql::identifier::parts_of(name)?, Some(&database))?;
-        if name.0.len() > 1 && (&to, &to_schema) != (&database, &schema) {
-            return Err(Error::new(ErrorKind::Syntax, "RENAME keeps a view in its schema"));
-        }
-        self.write(&database, |writer| {
-            entry.name = new;
-            writer.drop_view(&schema, &old)?;
-            writer.create_view(entry)
-        })?;
-        Ok(true)
     }
 }

@@ -4,8 +4,10 @@
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::ddl::{refuse_twice, refuse_twice_named, refuse_view_options};
-use crate::statement::dialect::{as_statement, parse_query};
+use crate::statement::definer::Ddl;
+use crate::statement::dialect::parse_query;
 use crate::statement::refusal::refuse_other_kind;
+use crate::statement::view_columns::with_written_columns;
 use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation};
 use hypostyle_catalog::scope::Name;
 use hypostyle_sql::build;
@@ -52,16 +54,16 @@ pub(super) fn refuse_alteration(table: &TableEntry, operations: &[AlterTableOper
     .with_sqlstate("42809"))
 }
 
-impl Session {
+impl Ddl<'_> {
     /// Runs CREATE MATERIALIZED VIEW.
     pub(super) fn create_materialized(&self, view: CreateMaterialized) -> Result<Outcome> {
         let CreateMaterialized { mut create, with_data } = view;
         refuse_view_options(&create)?;
-        if self.engine.node().is_some() {
+        if self.node.is_some() {
             return Err(Error::unsupported("materialized views are not supported in a cluster"));
         }
         let Name { database, schema, name } = self.resolve_new(&create.name, false)?;
-        let catalog = self.snapshot_of(&database)?;
+        let catalog = self.names().snapshot_of(&database)?;
         if create.if_not_exists
             && (catalog.table(&schema, &name).is_some() || catalog.catalog().view(&schema, &name).is_some())
         {
@@ -71,7 +73,7 @@ impl Session {
             refuse_twice_named(&create.query)?;
         }
         name_columns(&mut create.query);
-        if let Some(written) = self.with_written_columns(&database, &create.query) {
+        if let Some(written) = with_written_columns(self.queries, &database, &create.query) {
             *create.query = written;
         }
         let query = StoredQuery {
@@ -79,8 +81,8 @@ impl Session {
             schema: self.scope.current().1,
             populated: with_data,
         };
-        let statement = as_statement(build::rows_of(create.query.as_ref().clone()));
-        let outcome = self.query(statement.clone(), &Parameters::None)?;
+        let asked = build::rows_of(create.query.as_ref().clone());
+        let outcome = self.queries.start(asked.clone(), &Parameters::None)?;
         let described = Session::describe(&outcome)?;
         let given = create.columns.iter().map(|column| hypostyle_sql::identifier::fold(&column.name));
         let given: Vec<String> = given.collect();
@@ -99,7 +101,7 @@ impl Session {
         });
         let mut columns: Vec<NewColumn> = columns.collect();
         refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
-        self.widen_computed(&mut columns, statement, &Parameters::None)?;
+        self.widen_computed(&mut columns, asked, &Parameters::None)?;
         self.write(&database, |writer| {
             let id = writer.create_table(&schema, &name, columns)?;
             writer.alter_table(id, |table| {
@@ -108,7 +110,7 @@ impl Session {
             })?;
             let mut rows = 0;
             if with_data {
-                self.each_batch(outcome, |batch| {
+                self.queries.each_of(outcome, &mut |batch| {
                     rows += batch.num_rows() as u64;
                     writer.append(id, &batch)
                 })?;
@@ -121,8 +123,8 @@ impl Session {
     /// not planned: what it reads may come later, or be gone.
     pub(super) fn import_materialized(&self, view: CreateMaterialized) -> Result<()> {
         let CreateMaterialized { create, with_data: populated } = view;
-        let name = self.resolve(&create.name)?;
-        let snapshot = self.snapshot_of(&name.database)?;
+        let name = self.names().resolve(&create.name)?;
+        let snapshot = self.names().snapshot_of(&name.database)?;
         let table = snapshot.catalog().table(&name.schema, &name.name);
         let id = table.ok_or_else(|| unknown_table(snapshot.catalog(), &name.name))?.id;
         let query = StoredQuery { sql: create.query.to_string(), schema: name.schema.clone(), populated };
@@ -137,8 +139,8 @@ impl Session {
     /// Runs REFRESH MATERIALIZED VIEW: the rows become those that the query gives now.
     pub(super) fn refresh_materialized(&self, refresh: Refresh) -> Result<Outcome> {
         let Refresh { name: written, concurrently, with_data } = refresh;
-        let (name, written) = (self.resolve(&written)?, written.to_string());
-        let snapshot = self.snapshot_of(&name.database)?;
+        let (name, written) = (self.names().resolve(&written)?, written.to_string());
+        let snapshot = self.names().snapshot_of(&name.database)?;
         refuse_other_kind(snapshot.catalog(), &name.schema, &name.name, "a materialized view")?;
         let Some(table) = snapshot.table(&name.schema, &name.name).cloned() else {
             return Err(unknown_table(snapshot.catalog(), &written));
@@ -180,7 +182,7 @@ impl Session {
             all.insert_range(0..table.positions());
             writer.delete(id, &all)?;
             if let Some(outcome) = outcome {
-                self.each_batch(outcome, |batch| writer.append(id, &batch))?;
+                self.queries.each_of(outcome, &mut |batch| writer.append(id, &batch))?;
             }
             Ok(DONE)
         })
@@ -191,14 +193,14 @@ impl Session {
         let before = self.scope.path();
         self.scope.set_current(&name.database, &query.schema);
         let outcome = parse_query(&query.sql)
-            .and_then(|query| self.query(as_statement(build::rows_of(query)), &Parameters::None));
+            .and_then(|query| self.queries.start(build::rows_of(query), &Parameters::None));
         self.scope.set_path(before);
         outcome.map_err(|error| error.nowhere().context(format!("materialized view {}", quoted(&name.name))))
     }
 
     /// Runs ALTER MATERIALIZED VIEW, as the ALTER TABLE that it is.
     pub(super) fn alter_materialized(&self, alter: AlterTable) -> Result<Outcome> {
-        let table = self.table_data(&self.resolve(&alter.name)?);
+        let table = self.names().table_data(&self.names().resolve(&alter.name)?);
         if table.as_ref().is_some_and(|table| table.entry().query.is_none()) {
             let message = format!("\"{}\" is not a materialized view", alter.name);
             return Err(Error::invalid_input(message).with_sqlstate("42809"));

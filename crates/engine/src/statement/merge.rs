@@ -1,8 +1,7 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to
 //! delete.
 
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::as_statement;
+use crate::session::{Outcome, Parameters};
 use crate::statement::given_rows::given_table;
 use crate::statement::partners::most_listed;
 use crate::statement::referential::Modification;
@@ -10,6 +9,7 @@ use crate::statement::refusal::{refuse_output, unknown_constraint};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -62,7 +62,75 @@ fn count_rows(rows: &[RecordBatch]) -> u64 {
     rows.iter().map(|rows| rows.num_rows() as u64).sum()
 }
 
-impl Session {
+impl Dml<'_> {
+    /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
+    /// the deleted rows as they were.
+    pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
+        refuse_unreachable(&merge.clauses)?;
+        let items = match merge.output.take() {
+            Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
+            other => refuse_output(other.as_ref()).map(|()| None)?,
+        };
+        let target = self.names().target_of(&merge.table)?;
+        let returning = items.map(|items| Returning::of_target(&target, items));
+        let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
+        if let Some((source, _)) = &given {
+            merge.source = source.clone();
+        }
+        let others = [build::alone(merge.source.clone())];
+        let on = self.writer.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
+        *merge.on = on.unwrap_or_else(|| build::truth(true));
+        let (changes, deleted) = self.writer.sort_source(&merge, &target, parameters, returning.is_some())?;
+        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
+        self.write_returning(&target, returning, parameters, |writer| {
+            self.writer.modify(writer, target.id, &changes.modification)?;
+            if !has_versions {
+                let rows = changes.modification.rows().into_iter().chain(deleted);
+                return Ok((rows.collect(), changes.count));
+            }
+            let mut rows = self.writer.versions_of(&target, &changes.modification)?;
+            for deleted in &deleted {
+                rows.push(with_versions(&target, deleted, Did::Delete)?);
+            }
+            Ok((rows, changes.count))
+        })
+    }
+
+    /// Computes the rows of a source once, so that it has the same rows for every clause; `None` for
+    /// stored columns and for a single clause.
+    fn given_source(
+        &self,
+        source: &TableFactor,
+        clauses: usize,
+        parameters: &Parameters,
+    ) -> Result<Option<(TableFactor, Given)>> {
+        let alias = match source {
+            _ if clauses < 2 => None,
+            TableFactor::Table { name, args: None, sample: None, .. }
+                if self.names().table_of(name).is_some() =>
+            {
+                None
+            }
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
+            TableFactor::Table { name, .. } => match name.0.as_slice() {
+                [name] => name.as_ident().cloned(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(alias) = alias else { return Ok(None) };
+        let query = selected::query(vec![build::every_column()], vec![build::alone(source.clone())], None)?;
+        let (schema, batches) = match self.queries.start(query, parameters)? {
+            Outcome::Stored(_) => return Ok(None),
+            rows => self.queries.collected(rows)?,
+        };
+        let given = given_table(self.scope, "source", schema, batches)?;
+        Ok(Some((given.factor(Some(alias)), given)))
+    }
+}
+
+impl Writer<'_> {
     /// Sorts incoming rows by whether a row with their key exists.
     pub(super) fn on_conflict(
         &self,
@@ -79,7 +147,7 @@ impl Session {
             Ok(Key { columns, within })
         });
         let keys = keys.collect::<Result<Vec<Key>>>()?;
-        self.check_proposed(target.data.entry(), incoming)?;
+        self.checks.check_proposed(target.data.entry(), incoming)?;
         match &conflict.action {
             OnConflictAction::DoNothing => self.new_keys(target, incoming, &keys),
             OnConflictAction::DoUpdate(update) => {
@@ -122,7 +190,7 @@ impl Session {
             Ok(values)
         };
         let others = (incoming, count_rows(rows));
-        let conditions = self.conditions_of_keys(&target.alias, others, &of_key, most, values)?;
+        let conditions = self.checks.conditions_of_keys(&target.alias, others, &of_key, most, values)?;
         Ok(conditions.unwrap_or_else(|| vec![build::truth(false)]))
     }
 
@@ -180,7 +248,7 @@ impl Session {
             ));
         };
         let twice = build::repeated_key(incoming.factor(None), key.named());
-        let (_, twice) = self.collect_rows(self.query(as_statement(twice), &Parameters::None)?)?;
+        let (_, twice) = self.queries.rows(twice, &Parameters::None)?;
         if count_rows(&twice) > 0 {
             return Err(changed_twice("two of the new rows have the same key"));
         }
@@ -194,70 +262,6 @@ impl Session {
         changes.modification.updated = self.updated_rows(target, &assigned, changed)?;
         changes.modification.assigned = assigned.columns(target);
         Ok(changes)
-    }
-
-    /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
-    /// the deleted rows as they were.
-    pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
-        refuse_unreachable(&merge.clauses)?;
-        let items = match merge.output.take() {
-            Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
-            other => refuse_output(other.as_ref()).map(|()| None)?,
-        };
-        let target = self.target_of(&merge.table)?;
-        let returning = items.map(|items| Returning::of_target(&target, items));
-        let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
-        if let Some((source, _)) = &given {
-            merge.source = source.clone();
-        }
-        let others = [build::alone(merge.source.clone())];
-        let on = self.narrowed(&target, &others, Some(merge.on.as_ref().clone()))?;
-        *merge.on = on.unwrap_or_else(|| build::truth(true));
-        let (changes, deleted) = self.sort_source(&merge, &target, parameters, returning.is_some())?;
-        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
-        self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &changes.modification)?;
-            if !has_versions {
-                let rows = changes.modification.rows().into_iter().chain(deleted);
-                return Ok((rows.collect(), changes.count));
-            }
-            let mut rows = self.versions_of(&target, &changes.modification)?;
-            for deleted in &deleted {
-                rows.push(with_versions(&target, deleted, Did::Delete)?);
-            }
-            Ok((rows, changes.count))
-        })
-    }
-
-    /// Computes the rows of a source once, so that it has the same rows for every clause; `None` for
-    /// stored columns and for a single clause.
-    fn given_source(
-        &self,
-        source: &TableFactor,
-        clauses: usize,
-        parameters: &Parameters,
-    ) -> Result<Option<(TableFactor, Given)>> {
-        let alias = match source {
-            _ if clauses < 2 => None,
-            TableFactor::Table { name, args: None, sample: None, .. } if self.table_of(name).is_some() => {
-                None
-            }
-            TableFactor::Table { alias: Some(alias), .. }
-            | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
-            TableFactor::Table { name, .. } => match name.0.as_slice() {
-                [name] => name.as_ident().cloned(),
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some(alias) = alias else { return Ok(None) };
-        let query = selected::query(vec![build::every_column()], vec![build::alone(source.clone())], None)?;
-        let (schema, batches) = match self.query(as_statement(query), parameters)? {
-            Outcome::Stored(_) => return Ok(None),
-            rows => self.collect_rows(rows)?,
-        };
-        let given = given_table(&self.scope, "source", schema, batches)?;
-        Ok(Some((given.factor(Some(alias)), given)))
     }
 
     /// Returns what becomes of the target's rows, and, if they are kept, those that are deleted.
@@ -349,7 +353,7 @@ impl Session {
                 match values.rows.as_slice() {
                     [row] => {
                         let values = inserted_values(target, &insert.columns, row)?;
-                        self.check_values(row.as_slice())?;
+                        self.compiler.check_values(row.as_slice())?;
                         self.rows_for(target, found(values)?, parameters).map(Clause::Inserts)
                     }
                     _ => Err(Error::new(ErrorKind::Syntax, "MERGE inserts one row of VALUES for each row")),
@@ -383,7 +387,7 @@ impl Session {
 
     /// Returns the rows that a query gives, as rows of a table.
     fn rows_for(&self, target: &Target, query: Query, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
-        let (_, batches) = self.collect_rows(self.query(as_statement(query), parameters)?)?;
+        let (_, batches) = self.queries.rows(query, parameters)?;
         self.as_rows_of(target, batches)
     }
 }
@@ -591,4 +595,96 @@ fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<Vec<S
         Ok(build::item_named(value_or_default(target, column, given)?, name))
     };
     target.names().enumerate().map(item).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::constraint::constrain;
+    use crate::statement::test_queries::{Alone, numbers, table_of_numbers};
+    use arrow::array::AsArray;
+    use arrow::datatypes::Int32Type;
+    use hypostyle_catalog::scope::OWN_DATABASE;
+    use hypostyle_storage::{ConstraintEntry, ConstraintRule};
+
+    /// Returns a table (a, b), of which so many columns are keys, as INSERT … ON CONFLICT writes to it.
+    fn target(alone: &Alone, keys: usize) -> Target {
+        let mut transaction = alone.database.begin(1).unwrap();
+        let id = table_of_numbers(&mut transaction, "t", &["a", "b"], |table| {
+            for place in 0..keys {
+                let columns = vec![table.columns[place].id];
+                let rule = ConstraintRule::Unique { columns };
+                constrain(table, ConstraintEntry::new(format!("key{place}"), rule));
+            }
+        });
+        let snapshot = transaction.snapshot().unwrap();
+        Target::new(&alone.scope, OWN_DATABASE, &snapshot, snapshot.table_by_id(id).unwrap(), "t")
+    }
+
+    fn conflict(target: Option<ConflictTarget>, action: OnConflictAction) -> OnConflict {
+        OnConflict { conflict_target: target, action }
+    }
+
+    fn do_update() -> OnConflictAction {
+        OnConflictAction::DoUpdate(DoUpdate { assignments: Vec::new(), selection: None })
+    }
+
+    fn on_conflict(alone: &Alone, target: &Target, conflict: &OnConflict) -> Result<Changes> {
+        let rows = vec![numbers(&[("a", &[1]), ("b", &[1])], &[])];
+        alone.writer().on_conflict(target, conflict, rows, &Parameters::None)
+    }
+
+    #[test]
+    fn rows_whose_key_is_free_are_inserted() {
+        let alone = Alone::new();
+        let target = target(&alone, 1);
+        alone.find([numbers(&[("a", &[1, 2]), ("b", &[5, 6])], &[])]);
+        let changes = on_conflict(&alone, &target, &conflict(None, OnConflictAction::DoNothing)).unwrap();
+        assert_eq!(changes.count, 2);
+        assert!(changes.modification.deleted.is_empty() && changes.modification.updated.is_empty());
+        let asked = alone.asked();
+        assert!(asked.len() == 1 && asked[0].contains("NOT EXISTS"), "{asked:?}");
+    }
+
+    #[test]
+    fn a_row_that_is_not_taken_stands_in_the_way_of_none() {
+        let alone = Alone::new();
+        let target = target(&alone, 2);
+        // The second has the first one's a, the third the second one's b.
+        alone.find([numbers(&[("a", &[1, 1, 2, 3]), ("b", &[1, 2, 2, 2])], &[])]);
+        let changes = on_conflict(&alone, &target, &conflict(None, OnConflictAction::DoNothing)).unwrap();
+        assert_eq!(changes.count, 2);
+        let [rows] = changes.modification.inserted.as_slice() else { panic!("not one batch") };
+        assert_eq!(rows.column(0).as_primitive::<Int32Type>().values().to_vec(), [1, 2]);
+    }
+
+    #[test]
+    fn no_row_is_updated_twice() {
+        let alone = Alone::new();
+        let target = target(&alone, 1);
+        alone.find([numbers(&[("a", &[1])], &[])]);
+        let error = on_conflict(&alone, &target, &conflict(None, do_update())).err().unwrap();
+        assert_eq!(
+            (error.sqlstate(), error.message()),
+            ("21000", "a row would be changed twice: two of the new rows have the same key")
+        );
+    }
+
+    #[test]
+    fn a_conflict_is_about_a_key() {
+        let alone = Alone::new();
+        let (one, two) = (target(&alone, 1), target(&alone, 2));
+        let of_b = Some(ConflictTarget::Columns(vec![Ident::new("b")]));
+        let error = on_conflict(&alone, &one, &conflict(of_b, do_update())).err().unwrap();
+        assert_eq!(
+            (error.sqlstate(), error.message()),
+            (
+                "42P10",
+                "table \"t\" has no PRIMARY KEY or UNIQUE constraint that matches the ON CONFLICT target"
+            )
+        );
+        let error = on_conflict(&alone, &two, &conflict(None, do_update())).err().unwrap();
+        assert_eq!(error.message(), "ON CONFLICT DO UPDATE needs a conflict target: (columns)");
+        assert!(alone.asked().is_empty());
+    }
 }

@@ -16,6 +16,7 @@ mod copy;
 mod ddl;
 mod declared_constraint;
 mod deferred_keys;
+mod definer;
 mod describe;
 mod dialect;
 mod error_place;
@@ -37,6 +38,7 @@ mod maintenance;
 mod materialized;
 mod merge;
 mod named_parameters;
+mod names;
 mod node_call;
 mod over_rows;
 mod own_schema;
@@ -46,6 +48,7 @@ mod partners;
 mod pivot;
 mod planned_parameters;
 mod prepared;
+mod queries;
 mod query;
 mod referential;
 mod refusal;
@@ -63,6 +66,8 @@ mod start;
 mod stored_plan;
 mod summarize;
 mod target;
+#[cfg(test)]
+mod test_queries;
 mod transaction;
 mod update_in_place;
 mod values;
@@ -71,6 +76,7 @@ mod view_columns;
 mod violation;
 mod with_writes;
 mod write;
+mod writer;
 
 pub use settings::{is_own_setting, parse_bytes, system_memory};
 
@@ -81,13 +87,14 @@ use crate::session::{Outcome, Parameters, Session, may_lock};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
+use attach::show_databases;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement, VacuumStatement,
 };
-use dialect::{as_statement, extension};
+use dialect::{as_statement, extension, name_columns_for};
 use error_place::{located, located_within};
-use hypostyle_catalog::scope::{Name, TEMPORARY};
+use hypostyle_catalog::scope::{Name, Scope, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::nan::with_one_nan;
@@ -97,17 +104,23 @@ use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::kind::{Kind, has_in_name};
 use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
-use hypostyle_sql::{Statement as SqlStatement, build, wire_names};
+use hypostyle_sql::{Statement as SqlStatement, build};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use macros::refuse_stored;
+use maintenance::built_in_extension;
 use materialized::refuse_materialized;
+use pivot::write_pivots_out;
+use queries::Queries;
 use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
+use sessions::{kill_session, show_sessions};
+use settings::{set_search_path, show_tables};
 use shares::shares;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use summarize::summarize;
 use transaction::ATTEMPTS;
 
 impl Session {
@@ -207,7 +220,7 @@ impl Session {
     /// Runs a statement that was parsed for an earlier time.
     fn execute_again(&self, sql: &str, other: &Other, parameters: &Parameters) -> Result<Outcome> {
         let statement = DfStatement::Statement(Box::new(other.statement.as_ref().clone()));
-        let outcome = match self.may_be_small(&statement) {
+        let outcome = match self.names().may_be_small(&statement) {
             true => self.execute_parsed(statement, parameters),
             // What a view reads nests apart from the text, and so do the definitions of a table that changes.
             false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
@@ -241,33 +254,14 @@ impl Session {
             Some([name.database, name.schema, name.name])
         };
         let is_of_now = sql.contains('.') && statement.qualify(&full_name);
-        let is_filled = has_in_name(sql, "pivot") && self.write_pivots_out(&mut statement)?;
+        let is_filled = has_in_name(sql, "pivot") && write_pivots_out(self, &mut statement)?;
         Ok((statement, is_of_now || is_expanded || is_filled))
-    }
-
-    /// Names the columns of a query that gives what a statement of the caller's asks for.
-    pub(super) fn name_columns(&self, query: &mut Query) {
-        if self.settings.is_wire() {
-            wire_names::name_query(query);
-        }
-        name_told_columns(query);
     }
 
     pub(super) fn forget_state(&self, may_change: bool) {
         if may_change {
             *self.spare_state.lock() = None;
             self.remembered.lock().forget_results();
-        }
-    }
-
-    /// Returns the outcome with all its rows.
-    fn computed(&self, outcome: Outcome) -> Result<Outcome> {
-        match outcome {
-            stream @ Outcome::Stream { .. } => {
-                let (schema, batches) = self.collect_rows(stream)?;
-                Ok(Outcome::Batches { schema, batches, rows_affected: None })
-            }
-            other => Ok(other),
         }
     }
 
@@ -295,20 +289,20 @@ impl Session {
         match statement {
             SqlStatement::Tree(statement) => self.execute_tree(sql, *statement, is_of_now, parameters),
             SqlStatement::Cluster(statement) => self.execute_on_cluster(statement, parameters),
-            SqlStatement::AlterColumn(alter) => self.alter_computed(&alter),
-            SqlStatement::AlterMaterialized(alter) => self.alter_materialized(*alter),
-            SqlStatement::AlterSequence(definition) => self.alter_sequence(*definition),
-            SqlStatement::Analyze { tables } => self.analyze_tables(&tables),
+            SqlStatement::AlterColumn(alter) => self.ddl().alter_computed(&alter),
+            SqlStatement::AlterMaterialized(alter) => self.ddl().alter_materialized(*alter),
+            SqlStatement::AlterSequence(definition) => self.ddl().alter_sequence(*definition),
+            SqlStatement::Analyze { tables } => self.names().analyze_tables(&tables),
             SqlStatement::BackupDatabase { directory } => self.backup(Path::new(&directory)),
             SqlStatement::CheckDatabase => self.check_database(),
-            SqlStatement::Checkpoint => self.checkpoint(),
-            SqlStatement::CommentOnConstraint(comment) => self.comment_constraint(comment),
+            SqlStatement::Checkpoint => checkpoint(&self.scope, &self.identity),
+            SqlStatement::CommentOnConstraint(comment) => self.ddl().comment_constraint(comment),
             SqlStatement::CopyFrom(copy) => self.copy_from(copy),
             SqlStatement::CopyTo(copy) => self.copy_to(copy),
-            SqlStatement::CreateLike(like) => self.create_like(like),
-            SqlStatement::CreateMaterialized(view) => self.create_materialized(view),
-            SqlStatement::CreateOrderIndex(index) => self.create_index(&index, DeclaredIndex::Order),
-            SqlStatement::CreateSequence(definition) => self.create_sequence(*definition),
+            SqlStatement::CreateLike(like) => self.ddl().create_like(like),
+            SqlStatement::CreateMaterialized(view) => self.ddl().create_materialized(view),
+            SqlStatement::CreateOrderIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Order),
+            SqlStatement::CreateSequence(definition) => self.ddl().create_sequence(*definition),
             SqlStatement::DiscardTemporary => self.discard_temporary(),
             SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
@@ -316,22 +310,22 @@ impl Session {
                 _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
             },
             SqlStatement::ExportDatabase { directory } => self.export_database(Path::new(&directory)),
-            SqlStatement::Extension { name } => self.extension(&name),
+            SqlStatement::Extension { name } => built_in_extension(&name),
             SqlStatement::ImportDatabase { directory } => self.import_database(Path::new(&directory)),
-            SqlStatement::Kill(kill) => self.kill_session(kill),
+            SqlStatement::Kill(kill) => kill_session(&self.engine, &self.identity, kill),
             SqlStatement::Pragma(pragma) => self.pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
-            SqlStatement::RefreshMaterialized(refresh) => self.refresh_materialized(refresh),
+            SqlStatement::RefreshMaterialized(refresh) => self.ddl().refresh_materialized(refresh),
             SqlStatement::ResetVariable { name } => self.reset_variable(&name),
             SqlStatement::Refused(why) => Err(Error::unsupported(why)),
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
-            SqlStatement::SetSchema { name } => self.set_search_path(&name),
+            SqlStatement::SetSchema { name } => set_search_path(&self.scope, &self.settings, &name),
             SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
-            SqlStatement::ShowDatabases => self.show_databases(),
-            SqlStatement::ShowIndexes => self.show_indexes(),
+            SqlStatement::ShowDatabases => show_databases(&self.scope, &self.identity),
+            SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
-            SqlStatement::ShowSessions => self.show_sessions(),
-            SqlStatement::Summarize(query) => self.summarize(*query),
+            SqlStatement::ShowSessions => show_sessions(&self.engine, &self.identity, self.id),
+            SqlStatement::Summarize(query) => summarize(self, *query),
             SqlStatement::Vacuum { tables } => self.vacuum_tables(&tables),
         }
     }
@@ -369,12 +363,6 @@ impl Session {
         self.execute_parsed(statement, parameters)
     }
 
-    fn checkpoint(&self) -> Result<Outcome> {
-        self.identity.privileges.check_write()?;
-        self.scope.current_database()?.database.checkpoint()?;
-        Ok(DONE)
-    }
-
     fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let inner = match statement {
             DfStatement::Statement(inner) => inner,
@@ -383,8 +371,8 @@ impl Session {
             other => return self.query(other, parameters),
         };
         match *inner {
-            Statement::CreateTable(create) => self.create_table(create, parameters),
-            Statement::CreateView(create) => self.create_view(create),
+            Statement::CreateTable(create) => self.ddl().create_table(create, parameters),
+            Statement::CreateView(create) => self.ddl().create_view(create),
             Statement::CreateSchema {
                 schema_name,
                 if_not_exists,
@@ -392,16 +380,16 @@ impl Session {
                 options: None,
                 default_collate_spec: None,
                 clone: None,
-            } => self.create_schema(&schema_name, if_not_exists),
+            } => self.ddl().create_schema(&schema_name, if_not_exists),
             Statement::CreateSchema { .. } => {
                 Err(Error::unsupported("CREATE SCHEMA with options is not supported"))
             }
             Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, .. } => {
                 refuse(purge || temporary, "DROP with TEMPORARY or PURGE")?;
                 if object_type == ObjectType::Index {
-                    return self.drop_indexes(&names, if_exists);
+                    return self.ddl().drop_indexes(&names, if_exists);
                 }
-                self.drop(object_type, if_exists, &names, cascade)
+                self.ddl().drop(object_type, if_exists, &names, cascade)
             }
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
             Statement::Call(function) => self.call(&function),
@@ -451,7 +439,7 @@ impl Session {
                 if let Some(outcome) = self.whole_table(&query)? {
                     return Ok(outcome);
                 }
-                self.name_columns(&mut query);
+                name_columns_for(&mut query, self.settings.is_wire());
                 self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
@@ -459,8 +447,8 @@ impl Session {
             Statement::ShowCreate {
                 obj_type: ShowCreateObject::Table | ShowCreateObject::View,
                 obj_name,
-            } => self.show_create(&obj_name),
-            Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
+            } => self.names().show_create(&obj_name),
+            Statement::ShowTables { show_options, .. } => show_tables(self, &self.scope, show_options),
             Statement::ExplainTable { table_name, .. } => {
                 self.describe_query(build::all_rows(build::table(table_name, None)), parameters)
             }
@@ -473,19 +461,19 @@ impl Session {
                 name_columns(&mut query);
                 self.describe_query(*query, parameters)
             }
-            Statement::Delete(delete) => self.delete(delete, parameters),
-            Statement::Update(update) => self.update(update, parameters),
-            Statement::Truncate(truncate) => self.truncate(&truncate),
+            Statement::Delete(delete) => self.dml().delete(delete, parameters),
+            Statement::Update(update) => self.dml().update(update, parameters),
+            Statement::Truncate(truncate) => self.ddl().truncate(&truncate),
             Statement::StartTransaction { modes, .. } => self.begin(&modes),
             Statement::Commit { chain, .. } => self.commit(chain),
             Statement::Rollback { chain, savepoint } => self.roll_back(chain, savepoint),
             Statement::Savepoint { name } => self.savepoint(&name),
             Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
-            Statement::Merge(merge) => self.merge(merge, parameters),
-            Statement::AlterTable(alter) => self.alter_table(alter),
+            Statement::Merge(merge) => self.dml().merge(merge, parameters),
+            Statement::AlterTable(alter) => self.ddl().alter_table(alter),
             Statement::Comment { object_type, object_name, comment, if_exists, .. } => {
                 refuse(if_exists, "COMMENT with IF EXISTS")?;
-                self.comment(object_type, &object_name, comment)
+                self.ddl().comment(object_type, &object_name, comment)
             }
             Statement::AttachDatabase { schema_name, database_file_name, .. } => {
                 self.attach(&settings::text_of(&database_file_name), Some(&schema_name), false, &[])
@@ -500,13 +488,13 @@ impl Session {
             Statement::DetachDuckDBDatabase { if_exists, database_alias, .. } => {
                 self.detach(&database_alias, if_exists)
             }
-            Statement::Use(names) => self.use_names(&names),
+            Statement::Use(names) => self.names().use_names(&names),
             Statement::Prepare { name, data_types, statement } => self.prepare(&name, &data_types, statement),
             Statement::Execute { name: Some(name), parameters, immediate: false, .. } => {
                 self.execute_prepared(&name, &parameters)
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
-            Statement::CreateIndex(index) => self.create_index(&index, DeclaredIndex::Key),
+            Statement::CreateIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Key),
             Statement::Vacuum(VacuumStatement {
                 full: _,
                 sort_only: false,
@@ -544,7 +532,7 @@ impl Session {
             | Statement::Merge(_)
             | Statement::Truncate(_) => {
                 refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
-                let (query, target) = self.query_of(statement)?;
+                let (query, target) = self.dml().query_of(statement)?;
                 *explain.statement = as_statement(query);
                 _target = target;
             }
@@ -645,7 +633,7 @@ impl Session {
                 true => places_by_name(&schema, &entry)?,
                 false => places_in_order(&schema, &entry)?,
             };
-            let mut completion = self.completion(&database, writer.catalog(), &entry, &given)?;
+            let mut completion = self.compiler().completion(&database, writer.catalog(), &entry, &given)?;
             let mut rows = 0;
             for batch in data {
                 let batch = batch.map_err(|error| from_datafusion(error.into()))?;
@@ -691,7 +679,7 @@ impl Session {
             interrupted.is_ok()
         });
         interrupted?;
-        self.build_declared(&snapshot)?;
+        self.ddl().build_declared(&snapshot)?;
         if damages.is_empty() && !database.is_read_only() {
             database.adopt()?;
         }
@@ -713,6 +701,13 @@ impl Session {
             .map_err(|error| Error::internal(format!("cannot list the damage: {error}")))?;
         Ok(Outcome::batch(batch))
     }
+}
+
+/// Runs CHECKPOINT.
+fn checkpoint(scope: &Scope, identity: &Identity) -> Result<Outcome> {
+    identity.privileges.check_write()?;
+    scope.current_database()?.database.checkpoint()?;
+    Ok(DONE)
 }
 
 /// Returns the columns of a table made from data of this schema.

@@ -1,6 +1,6 @@
 //! Functions of several rows where a statement gives each row values of its own.
 
-use crate::session::Session;
+use crate::statement::completion::Compiler;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{Expr, Function, ObjectNamePart, Query, SelectItem, Visitor};
 use hypostyle_sql::identifier::fold;
@@ -8,7 +8,7 @@ use hypostyle_sql::walk::{Part, walk};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
 
-impl Session {
+impl Compiler<'_> {
     /// Looks at the values that a statement writes to each of several rows.
     ///
     /// # Errors

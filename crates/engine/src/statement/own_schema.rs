@@ -1,7 +1,8 @@
 //! Names in definitions. A view or a default is stored with the schemas of what it names, if they are
 //! not `main`: it means the same wherever it is used.
 
-use crate::session::Session;
+use crate::statement::definer::Ddl;
+use crate::statement::names::Names;
 use datafusion::sql::sqlparser::ast::{ColumnOption, CreateTable, Expr, Ident, ObjectName, Query};
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::sequence_name;
@@ -13,18 +14,18 @@ use hypostyle_sql::walk::{Part, expressions_mut};
 use hypostyle_storage::{Catalog, SCHEMA_MAIN};
 use std::ops::ControlFlow;
 
-impl Session {
+impl Ddl<'_> {
     /// Writes the schemas of tables, views and sequences into the query of a view. The names of files
     /// become calls of the functions that read them, which whoever reads the view must be allowed.
     pub(super) fn name_schemas(&self, database: &str, query: &mut Query) {
         if self.identity.privileges.machine {
-            called_with_names(query, &|name| reader_of(name).filter(|_| !self.is_relation(name)));
+            called_with_names(query, &|name| reader_of(name).filter(|_| !self.names().is_relation(name)));
         }
-        self.name_schemas_of_sequences(database, query);
+        self.names().name_schemas_of_sequences(database, query);
         without_schema(query, &mut |object| {
-            let found = self.resolve(object).ok().filter(|found| found.database == database);
+            let found = self.names().resolve(object).ok().filter(|found| found.database == database);
             if let Some(found) = found
-                && self.is_apart(&found, |catalog, schema, name| {
+                && self.names().is_apart(&found, |catalog, schema, name| {
                     catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some()
                 })
             {
@@ -33,7 +34,9 @@ impl Session {
             }
         });
     }
+}
 
+impl Names<'_> {
     /// Writes the schemas of sequences into the defaults of a table to be made.
     pub(super) fn name_schemas_of_defaults(&self, database: &str, create: &mut CreateTable) {
         for column in &mut create.columns {

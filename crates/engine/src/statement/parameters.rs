@@ -4,27 +4,30 @@
 use crate::session::outcome::{Described, DescribedColumn, Gives};
 use crate::session::statement_cache::{LastRead, placeholder};
 use crate::session::{Session, planned};
-use crate::statement::dialect::extension;
+use crate::statement::dialect::{extension, name_columns_for};
 use crate::statement::error_place::located;
 use crate::statement::explain_options::{columns_of, columns_of_plans};
 use crate::statement::given_types::give_told;
+use crate::statement::names::Names;
 use crate::statement::planned_parameters::needs_values;
+use crate::statement::queries::Queries;
 use crate::statement::versions::{Meaning, Versions, relation_names};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan};
+use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
     FunctionArguments, Insert, LimitClause, ObjectName, OutputClause, Query, SelectItem, SetExpr, Statement,
     TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, With,
 };
-use hypostyle_bind::{bind_statement, in_own_forms};
+use hypostyle_bind::in_own_forms;
 use hypostyle_catalog::kept::KeptPlan;
 use hypostyle_catalog::origin::origins;
 use hypostyle_catalog::pg_catalog::Origin;
-use hypostyle_catalog::planning_error::planning_error;
+use hypostyle_catalog::scope::Scope;
 use hypostyle_exec::memory::for_text;
 use hypostyle_expr::types::logical_type;
 use hypostyle_sql::common_table::{main_of, writes_within, writing};
@@ -36,11 +39,17 @@ use hypostyle_storage::TableEntry;
 use hypostyle_types::{LogicalType, Result};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// The types that are known of parameters, by their numbers from 1.
 type Known = HashMap<usize, LogicalType>;
 
 impl Session {
+    pub(super) fn describer(&self) -> Describer<'_> {
+        let is_wire = self.settings.is_wire();
+        Describer { queries: self, scope: &self.scope, context: &self.context, is_wire }
+    }
+
     /// Describes one statement, with `$1` for its parameters, of which the first ones may have
     /// types that the caller gives.
     ///
@@ -84,7 +93,7 @@ impl Session {
 
     fn describe_one(&self, sql: &str, given: &[Option<DataType>]) -> Result<Described> {
         let (statement, _) = self.meant(sql, self.read_before_it_runs(sql)?)?;
-        self.describe_read(statement, given)
+        self.describer().describe_read(statement, given)
     }
 
     /// Reads a statement that will run afterwards.
@@ -97,6 +106,28 @@ impl Session {
         let statement = SqlStatement::parse(sql, None, extension(is_wire))?;
         *last = LastRead::new(sql, is_wire, statement.clone());
         Ok(statement)
+    }
+
+    /// Aborts the open transaction, as an error in one of its statements does.
+    pub fn abort_transaction(&self, why: &str) {
+        if let Some(explicit) = self.transaction.lock().as_mut() {
+            explicit.abort(why);
+        }
+    }
+}
+
+/// What describes statements before they run: it plans queries, and runs none.
+pub(super) struct Describer<'a> {
+    queries: &'a dyn Queries,
+    scope: &'a Arc<Scope>,
+    context: &'a SessionContext,
+    /// The session speaks PostgreSQL's protocol.
+    is_wire: bool,
+}
+
+impl Describer<'_> {
+    fn names(&self) -> Names<'_> {
+        Names { scope: self.scope }
     }
 
     fn describe_read(&self, statement: SqlStatement, given: &[Option<DataType>]) -> Result<Described> {
@@ -138,7 +169,7 @@ impl Session {
         };
         let count = placeholders(statement.as_ref());
         if let Statement::Query(query) = statement.as_mut() {
-            self.name_columns(query);
+            name_columns_for(query, self.is_wire);
         }
         let told = told_by_syntax(statement.as_ref());
         let lists = without_lists(statement.as_mut());
@@ -150,13 +181,13 @@ impl Session {
             Statement::Query(query) if writes_within(&query) => {
                 self.describe_with_writes(*query, &mut known, given)?
             }
-            Statement::Query(query) => match self.plan_with_placeholders(Statement::Query(query)) {
+            Statement::Query(query) => match self.queries.plan_as_written(Statement::Query(query)) {
                 Ok(plan) => {
                     known = types_of(&plan);
                     known.extend(told.clone());
                     let types = Types { given, known: &known };
                     origins = self.origins_of(&plan);
-                    follows_definitions = KeptPlan::of(&plan, &self.scope).is_some();
+                    follows_definitions = KeptPlan::of(&plan, self.scope).is_some();
                     Gives::Rows(self.columns_given(plan, &types)?)
                 }
                 Err(_) if needs_values => Gives::Unknown,
@@ -191,47 +222,16 @@ impl Session {
         Ok(Described { parameters, gives, origins, follows_definitions })
     }
 
-    fn plan_with_placeholders(&self, statement: Statement) -> Result<LogicalPlan> {
-        let state = self.context.state();
-        let statement = DfStatement::Statement(Box::new(statement));
-        let snapshot = self.scope.current_database()?.snapshot;
-        let may_be_small = self.may_be_small(&statement);
-        let planned = async move {
-            bind_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
-        };
-        if may_be_small { self.wait_here(planned) } else { self.wait_apart(planned) }
-    }
-
     /// Plans a query for the types of its parameters only. What is wrong with it is told when it
     /// runs.
     fn learn(&self, query: Result<Query>, known: &mut Known) {
         if let Ok(query) = query
-            && let Ok(plan) = self.plan_with_placeholders(Statement::Query(Box::new(query)))
+            && let Ok(plan) = self.queries.plan_as_written(Statement::Query(Box::new(query)))
         {
             for (number, logical_type) in types_of(&plan) {
                 known.entry(number).or_insert(logical_type);
             }
         }
-    }
-
-    fn entry(&self, name: &ObjectName) -> Result<Option<std::sync::Arc<TableEntry>>> {
-        let found = self.resolve(name)?;
-        // The server of another system's database finds the types of values.
-        if self.scope.foreign(&found.database).is_some() {
-            return Ok(None);
-        }
-        let snapshot = self.scope.database(&found.database)?.snapshot;
-        Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
-    }
-
-    /// Gives an INSERT … BY NAME the names of its query's columns.
-    pub(super) fn name_by_query(&self, insert: &mut Insert) -> Result<()> {
-        insert.partitioned = None;
-        let Some(source) = insert.source.clone() else { return Ok(()) };
-        let plan = self.plan_with_placeholders(Statement::Query(source))?;
-        let names = plan.schema().fields().iter().map(|field| build::name(field.name()));
-        insert.columns = names.map(|name| ObjectName::from(vec![name])).collect();
-        Ok(())
     }
 
     fn describe_insert(
@@ -244,14 +244,14 @@ impl Session {
         let insert = match is_by_name(insert.partitioned.as_deref()) {
             true => {
                 let mut named = insert.clone();
-                self.name_by_query(&mut named)?;
+                name_by_query(self.queries, &mut named)?;
                 by_name = named;
                 &by_name
             }
             false => insert,
         };
         let TableObject::TableName(table) = &insert.table else { return Ok(Gives::Unknown) };
-        if let Some(entry) = self.entry(table)?
+        if let Some(entry) = self.names().entry(table)?
             && let Some(source) = &insert.source
         {
             let columns: Vec<&LogicalType> = match insert.columns.is_empty() {
@@ -299,7 +299,7 @@ impl Session {
         given: &[Option<DataType>],
     ) -> Result<Gives> {
         let entry = match &update.table.relation {
-            TableFactor::Table { name, .. } => self.entry(name)?,
+            TableFactor::Table { name, .. } => self.names().entry(name)?,
             _ => None,
         };
         let mut items = Vec::new();
@@ -351,7 +351,7 @@ impl Session {
     ) -> Result<Gives> {
         let Some(items) = items else { return Ok(Gives::Nothing) };
         let query = self.returned_query(from, items)?;
-        let plan = self.plan_with_placeholders(Statement::Query(Box::new(query)))?;
+        let plan = self.queries.plan_as_written(Statement::Query(Box::new(query)))?;
         Ok(Gives::Rows(self.columns_given(plan, types)?))
     }
 
@@ -359,10 +359,10 @@ impl Session {
     fn returned_query(&self, from: Vec<TableWithJoins>, items: &[SelectItem]) -> Result<Query> {
         let names = relation_names(&from);
         let mut query = selected::query(items.to_vec(), from, None)?;
-        self.name_columns(&mut query);
+        name_columns_for(&mut query, self.is_wire);
         if let (Some(target), Some(versions)) = (names.first(), Versions::named_in(&names, items)) {
             versions.write(&mut query, &Meaning::Types { relation: &build::name(target) })?;
-            self.name_columns(&mut query);
+            name_columns_for(&mut query, self.is_wire);
         }
         Ok(query)
     }
@@ -391,7 +391,7 @@ impl Session {
         query.with = Some(with).filter(|with| !with.cte_tables.is_empty());
         match main_of(query) {
             main @ Statement::Query(_) => {
-                let plan = self.plan_with_placeholders(main)?;
+                let plan = self.queries.plan_as_written(main)?;
                 for (number, logical_type) in types_of(&plan) {
                     known.entry(number).or_insert(logical_type);
                 }
@@ -434,14 +434,29 @@ impl Session {
     }
 
     fn origins_of(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
-        if self.settings.is_wire() { origins(plan, &self.scope) } else { Vec::new() }
+        if self.is_wire { origins(plan, self.scope) } else { Vec::new() }
     }
+}
 
-    /// Aborts the open transaction, as an error in one of its statements does.
-    pub fn abort_transaction(&self, why: &str) {
-        if let Some(explicit) = self.transaction.lock().as_mut() {
-            explicit.abort(why);
+/// Gives an INSERT … BY NAME the names of its query's columns.
+pub(super) fn name_by_query(queries: &dyn Queries, insert: &mut Insert) -> Result<()> {
+    insert.partitioned = None;
+    let Some(source) = insert.source.clone() else { return Ok(()) };
+    let plan = queries.plan_as_written(Statement::Query(source))?;
+    let names = plan.schema().fields().iter().map(|field| build::name(field.name()));
+    insert.columns = names.map(|name| ObjectName::from(vec![name])).collect();
+    Ok(())
+}
+
+impl Names<'_> {
+    fn entry(&self, name: &ObjectName) -> Result<Option<Arc<TableEntry>>> {
+        let found = self.resolve(name)?;
+        // The server of another system's database finds the types of values.
+        if self.scope.foreign(&found.database).is_some() {
+            return Ok(None);
         }
+        let snapshot = self.scope.database(&found.database)?.snapshot;
+        Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
     }
 }
 

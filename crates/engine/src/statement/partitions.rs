@@ -2,6 +2,7 @@
 //! reads one (docs/sql.md, "Partitions of a query").
 
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::dialect::name_columns_for;
 use crate::statement::query::refuse_inner_writes;
 use crate::statement::result::Purpose;
 use crate::statement::start::unnest_if_needed;
@@ -57,7 +58,7 @@ impl Session {
             settings: self.settings_of_rows(),
             place: Place::Database,
         };
-        let Some((node, catalog)) = self.cluster().map(|(node, known)| {
+        let Some((node, catalog)) = self.in_cluster().cluster().map(|(node, known)| {
             let pinned = self.scope.catalog_of_cluster();
             (node, pinned.unwrap_or(known))
         }) else {
@@ -91,9 +92,9 @@ impl Session {
         let ticket = Ticket::decode(text)?;
         self.check_settings(&ticket)?;
         match &ticket.place {
-            Place::Database if self.cluster().is_none() => self.read_now(&ticket),
+            Place::Database if self.in_cluster().cluster().is_none() => self.read_now(&ticket),
             Place::Database => Err(elsewhere("a database that is no node of a cluster")),
-            Place::Node { cluster, node, address } => match self.cluster() {
+            Place::Node { cluster, node, address } => match self.in_cluster().cluster() {
                 Some((own, now)) => {
                     Rows::check_cluster(*cluster, &now)?;
                     match own.id() == *node {
@@ -117,6 +118,7 @@ impl Session {
     /// Reads the rows of a ticket in the state that it is of.
     fn read_then(&self, ticket: &Ticket, rows: &Rows) -> Result<Outcome> {
         let (node, now) = self
+            .in_cluster()
             .cluster()
             .ok_or_else(|| elsewhere(&format!("a node of its cluster, at {}", rows.address)))?;
         Rows::check_cluster(rows.cluster, &now)?;
@@ -150,7 +152,7 @@ impl Session {
         let (SqlStatement::Tree(tree), _) = self.read(sql, None)? else { return Err(others()) };
         let DfStatement::Statement(inner) = *tree else { return Err(others()) };
         let Statement::Query(mut query) = *inner else { return Err(others()) };
-        self.name_columns(&mut query);
+        name_columns_for(&mut query, self.settings.is_wire());
         let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
         let plan = self.plan(statement, &Parameters::None)?;
         refuse_inner_writes(&plan)?;

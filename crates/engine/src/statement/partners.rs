@@ -1,11 +1,11 @@
 //! Statements that change rows of a table of the cluster which have partners in other tables: its nodes are
 //! told the keys of these, and send no other rows.
 
-use crate::session::Session;
 use crate::statement::constraint::told;
 use crate::statement::planned_parameters::literal;
 use crate::statement::target::Target;
 use crate::statement::violation::ends;
+use crate::statement::writer::Writer;
 use arrow::array::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
@@ -33,7 +33,7 @@ pub(super) fn most_listed(bytes: usize) -> u64 {
     if bytes <= PARTNER_BYTES_MAX { PARTNER_KEYS_MAX } else { 0 }
 }
 
-impl Session {
+impl Writer<'_> {
     /// Returns a condition with what follows from it for rows of a table of the cluster: that they have keys
     /// of the other tables, of which it says that they are equal. A row that meets the one meets the other.
     pub(super) fn narrowed(
@@ -94,9 +94,9 @@ impl Session {
             // Texts may be of other types, which compare otherwise.
             return (is_same && *of_type != LogicalType::Varchar).then_some(0);
         }
-        let table = self.table_data(&self.resolve(name).ok()?)?;
+        let table = self.names().table_data(&self.names().resolve(name).ok()?)?;
         let column = table.entry().columns.iter().find(|column| column.name == key)?;
-        (column.logical_type == *of_type).then(|| self.row_count(&table))
+        (column.logical_type == *of_type).then(|| self.checks.cluster.row_count(&table))
     }
 
     /// Returns the condition that a column of the target has one of the keys of another table.
@@ -115,7 +115,7 @@ impl Session {
             if let SetExpr::Select(select) = query.body.as_mut() {
                 select.distinct = Some(Distinct::Distinct);
             }
-            let found = self.rows_of_query(build::limited(query, PARTNER_KEYS_MAX + 1))?;
+            let found = self.queries.rows_of_query(build::limited(query, PARTNER_KEYS_MAX + 1))?;
             let count: u64 = found.iter().map(|rows| rows.num_rows() as u64).sum();
             let bytes: usize = found.iter().map(RecordBatch::get_array_memory_size).sum();
             if count <= most_listed(bytes) {
@@ -130,7 +130,7 @@ impl Session {
         if !has_range {
             return Ok(None);
         }
-        let Some(row) = self.first_row(ends(relation.clone(), key))? else { return Ok(None) };
+        let Some(row) = self.queries.first_row(ends(relation.clone(), key))? else { return Ok(None) };
         let ends = row.columns().iter().map(|column| ScalarValue::try_from_array(column, 0));
         let ends = ends.collect::<datafusion::error::Result<Vec<_>>>().map_err(from_datafusion)?;
         if ends.iter().any(ScalarValue::is_null) {

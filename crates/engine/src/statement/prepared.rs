@@ -4,8 +4,8 @@
 use crate::session::kept::Prepared;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::as_statement;
 use crate::statement::parameters::placeholders;
+use crate::statement::queries::Queries;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -57,8 +57,8 @@ impl Session {
     pub(super) fn execute_prepared(&self, name: &ObjectName, arguments: &[Expr]) -> Result<Outcome> {
         let name = last_of(name)?;
         let Prepared { statement, types, .. } = self.prepared(&name)?;
-        let mut values = self.constants(arguments)?;
-        let zone = self.time_zone();
+        let mut values = constants(self, arguments)?;
+        let zone = self.compiler().time_zone();
         for ((value, logical_type), number) in values.iter_mut().zip(&types).zip(1..) {
             let to = logical_type.arrow_field("", true);
             let cast = value.to_array().and_then(|value| Ok(cast_within(&value, &to, &zone)?));
@@ -94,23 +94,23 @@ impl Session {
                 .with_sqlstate("26000")
         })
     }
+}
 
-    /// Returns the values of expressions without columns.
-    fn constants(&self, expressions: &[Expr]) -> Result<Vec<ScalarValue>> {
-        if expressions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let items = expressions.iter().zip(1..);
-        let items = items.map(|(value, number)| build::item_named(value.clone(), &format!("c{number}")));
-        let constants = selected::query(items.collect(), Vec::new(), None)?;
-        let (_, batches) = self.collect_rows(self.query(as_statement(constants), &Parameters::None)?)?;
-        match batches.iter().find(|batch| batch.num_rows() == 1) {
-            Some(row) => row
-                .columns()
-                .iter()
-                .map(|value| ScalarValue::try_from_array(value, 0).map_err(from_datafusion))
-                .collect(),
-            None => Err(Error::internal("constants are one row")),
-        }
+/// Returns the values of expressions without columns.
+fn constants(queries: &dyn Queries, expressions: &[Expr]) -> Result<Vec<ScalarValue>> {
+    if expressions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let items = expressions.iter().zip(1..);
+    let items = items.map(|(value, number)| build::item_named(value.clone(), &format!("c{number}")));
+    let constants = selected::query(items.collect(), Vec::new(), None)?;
+    let (_, batches) = queries.rows(constants, &Parameters::None)?;
+    match batches.iter().find(|batch| batch.num_rows() == 1) {
+        Some(row) => row
+            .columns()
+            .iter()
+            .map(|value| ScalarValue::try_from_array(value, 0).map_err(from_datafusion))
+            .collect(),
+        None => Err(Error::internal("constants are one row")),
     }
 }

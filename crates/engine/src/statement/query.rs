@@ -11,6 +11,8 @@ use crate::statement::insert::{has_structure, name_first_columns, prepare, refus
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::merge::Changes;
 use crate::statement::named_parameters::numbered;
+use crate::statement::names::Names;
+use crate::statement::parameters::name_by_query;
 use crate::statement::planned_parameters::write_values;
 use crate::statement::result::{Purpose, for_caller};
 use crate::statement::returning::Returning;
@@ -18,13 +20,14 @@ use crate::statement::start::{start, start_explain};
 use crate::statement::stored_plan::StoredPlan;
 use crate::statement::target::Target;
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::Dml;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ParamValues, TableReference};
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::{SessionContext, SessionState};
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
     DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
@@ -56,7 +59,6 @@ use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// A query for so many expressions of one table, or of none, is planned in less time than it takes
@@ -216,7 +218,7 @@ impl Session {
         statement: DfStatement,
         parameters: &Parameters,
     ) -> Result<(Outcome, SessionState)> {
-        let may_be_small = self.may_be_small(&statement);
+        let may_be_small = self.names().may_be_small(&statement);
         let planning = self.planning(state, purpose, statement, parameters)?;
         let (plans, own_scope) = (self.plans.clone(), self.scope.clone());
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
@@ -267,35 +269,9 @@ impl Session {
         started
     }
 
-    /// Says whether a query is for a few short expressions of one stored table, or of none.
-    pub(super) fn may_be_small(&self, statement: &DfStatement) -> bool {
-        let DfStatement::Statement(statement) = statement else { return false };
-        let Statement::Query(query) = statement.as_ref() else { return false };
-        let SetExpr::Select(select) = query.body.as_ref() else { return false };
-        let is_stored = |table: &TableWithJoins| match &table.relation {
-            TableFactor::Table { name, args: None, .. } => {
-                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(&self.scope, name))
-            }
-            _ => false,
-        };
-        query.with.is_none()
-            && select.projection.len() <= ITEMS_MAX
-            && select.from.len() <= 1
-            && select.from.iter().all(is_stored)
-            && walk(query, &mut Short::default()).is_continue()
-            && !asks_for_columns(statement)
-    }
-
     /// Returns a stored table by its name.
     pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
-        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
-        let found = self.scope.resolve(&parts, None).ok()?;
-        if self.scope.cluster_table(&found).is_some() {
-            return None;
-        }
-        let snapshot = self.scope.database(&found.database).ok()?.snapshot;
-        let table = snapshot.table(&found.schema, &found.name)?.clone();
-        (!table.entry().is_unpopulated()).then_some((table, snapshot))
+        self.names().table_of(name)
     }
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
@@ -314,12 +290,53 @@ impl Session {
         if let DfStatement::Statement(inner) = &statement
             && let Statement::Insert(insert) = inner.as_ref()
             && let TableObject::TableName(name) = &insert.table
-            && let Ok(table) = self.resolve(name)
+            && let Ok(table) = self.names().resolve(name)
             && let Some(attached) = self.scope.foreign(&table.database)
         {
             return self.insert_into_foreign(&attached, &table, insert, parameters);
         }
-        let mut statement = statement;
+        self.dml().insert_rows(statement, parameters)
+    }
+
+    pub(crate) fn each_batch(
+        &self,
+        outcome: Outcome,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        match outcome {
+            Outcome::Stream { stream, .. } => self.for_each(stream, each),
+            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
+                each(batch)?;
+                self.check_interrupt()
+            }),
+        }
+    }
+}
+
+impl Names<'_> {
+    /// Says whether a query is for a few short expressions of one stored table, or of none.
+    pub(super) fn may_be_small(&self, statement: &DfStatement) -> bool {
+        let DfStatement::Statement(statement) = statement else { return false };
+        let Statement::Query(query) = statement.as_ref() else { return false };
+        let SetExpr::Select(select) = query.body.as_ref() else { return false };
+        let is_stored = |table: &TableWithJoins| match &table.relation {
+            TableFactor::Table { name, args: None, .. } => {
+                table.joins.is_empty() && (self.table_of(name).is_some() || is_given_table(self.scope, name))
+            }
+            _ => false,
+        };
+        query.with.is_none()
+            && select.projection.len() <= ITEMS_MAX
+            && select.from.len() <= 1
+            && select.from.iter().all(is_stored)
+            && walk(query, &mut Short::default()).is_continue()
+            && !asks_for_columns(statement)
+    }
+}
+
+impl Dml<'_> {
+    /// Runs INSERT into a table of a database that is open here.
+    fn insert_rows(&self, mut statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let (mut target, mut returning, mut conflict) = (None, None, None);
         if let DfStatement::Statement(inner) = &mut statement
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
@@ -333,10 +350,10 @@ impl Session {
             refuse_foreign(insert)?;
             // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
-            let found = self.target(name, alias)?;
+            let found = self.names().target(name, alias)?;
             refuse_materialized(found.data.entry())?;
             if is_by_name {
-                self.name_by_query(insert)?;
+                name_by_query(self.queries, insert)?;
             }
             name_first_columns(&found, insert);
             conflict = take_conflict(&found, insert)?;
@@ -353,7 +370,7 @@ impl Session {
         let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
         let given = with_nullable_values(dml.input.as_ref().clone()).map_err(from_datafusion)?;
-        let outcome = self.start_query(given, Purpose::Work)?;
+        let outcome = self.queries.start_plan(given, Purpose::Work)?;
         refuse_more_dimensions(&dml, name, &outcome)?;
         let Some(target) = &target else {
             let written =
@@ -362,22 +379,22 @@ impl Session {
         };
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
         if let Some(conflict) = &conflict {
-            let (_, batches) = self.collect_rows(outcome)?;
-            let rows = self.as_rows_of(target, batches)?;
+            let (_, batches) = self.queries.collected(outcome)?;
+            let rows = self.writer.as_rows_of(target, batches)?;
             let changes = match rows.iter().all(|rows| rows.num_rows() == 0) {
                 true => Changes::default(),
-                false => self.on_conflict(target, conflict, rows, parameters)?,
+                false => self.writer.on_conflict(target, conflict, rows, parameters)?,
             };
             return self.write_returning(target, returning, parameters, |writer| {
-                self.modify(writer, target.id, &changes.modification)?;
+                self.writer.modify(writer, target.id, &changes.modification)?;
                 let rows = match has_versions {
-                    true => self.versions_of(target, &changes.modification)?,
+                    true => self.writer.versions_of(target, &changes.modification)?,
                     false => changes.modification.rows(),
                 };
                 Ok((rows, changes.count))
             });
         }
-        let mut generation = self.generation(target)?;
+        let mut generation = self.writer.generation(target)?;
         let (mut returned, keeps) = (Vec::new(), returning.is_some());
         self.write_returning(target, returning, parameters, |writer| {
             let count = self.write_rows(writer, &table_name, outcome, |batch| {
@@ -386,7 +403,7 @@ impl Session {
                     None => batch,
                 };
                 if keeps {
-                    let rows = self.in_types_of(target, &rows)?;
+                    let rows = self.writer.in_types_of(target, &rows)?;
                     returned.push(if has_versions {
                         with_versions(target, &rows, Did::Insert)?
                     } else {
@@ -431,15 +448,15 @@ impl Session {
             }
             own = insert.source.as_mut().filter(|source| !cast.is_empty() || has_inner_values(source));
         }
-        let Some(source) = own else { return dml(self.plan(statement, parameters)?) };
+        let Some(source) = own else { return dml(self.queries.plan_statement(statement, parameters)?) };
         let query = Statement::Query(source.clone());
-        let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
+        let query = self.queries.plan_statement(DfStatement::Statement(Box::new(query)), parameters)?;
         let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
         // The query in the plan of the INSERT.
-        let selected = given_table(&self.scope, "selected", rows, Vec::new())?;
+        let selected = given_table(self.scope, "selected", rows, Vec::new())?;
         **source = build::all_rows(selected.factor(None));
-        let mut insert = dml(self.plan(statement, &Parameters::None)?)?;
+        let mut insert = dml(self.queries.plan_statement(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {
             LogicalPlan::TableScan(scan) if scan.table_name.table() == selected.name() => {
                 let query =
@@ -465,45 +482,36 @@ impl Session {
             return Err(unknown_table(writer.catalog(), name));
         };
         let mut rows = 0;
-        self.each_batch(outcome, |batch| {
+        self.queries.each_of(outcome, &mut |batch| {
             rows += batch.num_rows() as u64;
             writer.append(id, &rows_of(batch)?)
         })?;
         Ok(rows)
     }
+}
 
-    pub(crate) fn each_batch(
-        &self,
-        outcome: Outcome,
-        mut each: impl FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        match outcome {
-            Outcome::Stream { stream, .. } => self.for_each(stream, each),
-            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
-                each(batch)?;
-                self.check_interrupt()
-            }),
+impl Names<'_> {
+    /// Returns a stored table by its name.
+    pub(super) fn table_of(&self, name: &ObjectName) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
+        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
+        let found = self.scope.resolve(&parts, None).ok()?;
+        if self.scope.cluster_table(&found).is_some() {
+            return None;
         }
+        let snapshot = self.scope.database(&found.database).ok()?.snapshot;
+        let table = snapshot.table(&found.schema, &found.name)?.clone();
+        (!table.entry().is_unpopulated()).then_some((table, snapshot))
     }
+}
 
-    /// Returns the settings of a session, one or all.
-    pub(crate) fn name_value(&self, rows: Vec<(String, String)>) -> Result<Outcome> {
-        let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
-        let columns: [(&str, ArrayRef); 2] =
-            [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
-        RecordBatch::try_from_iter(columns)
-            .map(Outcome::batch)
-            .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
-    }
-
-    pub(crate) fn session_context(&self) -> &SessionContext {
-        &self.context
-    }
-
-    /// Counts rows that no scan has counted.
-    pub(crate) fn count_rows(&self, rows: u64) {
-        self.counters.done.fetch_add(rows, Ordering::Relaxed);
-    }
+/// Returns the settings of a session, one or all.
+pub(super) fn name_value(rows: Vec<(String, String)>) -> Result<Outcome> {
+    let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+    let columns: [(&str, ArrayRef); 2] =
+        [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
+    RecordBatch::try_from_iter(columns)
+        .map(Outcome::batch)
+        .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
 }
 
 /// Says whether a name is that of a stored table with the positions of its rows.

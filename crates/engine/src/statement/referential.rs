@@ -1,13 +1,13 @@
 //! ON DELETE and ON UPDATE of foreign keys, which change the rows that refer to deleted rows or
 //! changed keys.
 
-use crate::session::{Parameters, Session};
-use crate::statement::constraint::{referring, restricted};
-use crate::statement::dialect::as_statement;
+use crate::session::Parameters;
+use crate::statement::constraint::{referring, restricted, with_view_of};
 use crate::statement::given_rows::{given_rows, positions_and};
 use crate::statement::target::{ChangedRows, Target, value_or_default};
+use crate::statement::writer::Writer;
 use arrow::array::{RecordBatch, UInt64Array};
-use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem};
+use datafusion::sql::sqlparser::ast::{Expr, SelectItem};
 use hypostyle_catalog::given::Given;
 use hypostyle_cluster::change::own_and_published;
 use hypostyle_error::column_name::POSITION;
@@ -124,7 +124,7 @@ fn new(place: usize) -> String {
     format!("new_{place}")
 }
 
-impl Session {
+impl Writer<'_> {
     /// Changes rows of a table, and those that refer to them.
     pub(super) fn modify(
         &self,
@@ -135,9 +135,9 @@ impl Session {
         let mut following = VecDeque::from(self.stage(writer, id, modification)?);
         // The rows that are found depend on all earlier steps: each step is staged before the next.
         while let Some(next) = following.pop_front() {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             // Those of tables of the cluster are there until the statement is published.
-            self.scope.note_deleted(&self.deleted_in_cluster());
+            self.scope.note_deleted(&self.checks.cluster.deleted_in_cluster());
             let modification = self.follow(writer, &next)?;
             following.extend(self.stage(writer, next.reference.table, &modification)?);
         }
@@ -151,9 +151,9 @@ impl Session {
         id: TableId,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
-        let of_cluster = self.cluster_table_of(writer, id);
+        let of_cluster = self.checks.cluster.cluster_table_of(writer, id);
         if let Some(table) = of_cluster {
-            self.check_found(table)?;
+            self.checks.cluster.check_found(table)?;
         }
         let mut references = references(writer.catalog(), id);
         references.retain(|reference| {
@@ -161,12 +161,12 @@ impl Session {
         });
         let mut following = Vec::new();
         for reference in references {
-            following.extend(self.with_view_of(writer, |session, writer, snapshot| {
-                let database = session.scope.name_of(writer.database())?;
+            following.extend(with_view_of(self.scope, writer, |writer, snapshot| {
+                let database = self.scope.name_of(writer.database())?;
                 let data = snapshot.table_by_id(id);
                 let data = data.ok_or_else(|| Error::internal("a table that is changed is missing"))?;
-                session.keys_that_change(
-                    &Target::new(&session.scope, &database, snapshot, data, "p"),
+                self.keys_that_change(
+                    &Target::new(self.scope, &database, snapshot, data, "p"),
                     &reference,
                     modification,
                 )
@@ -176,7 +176,7 @@ impl Session {
         following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
         match of_cluster {
             Some(table) => self.stage_in_cluster(writer, (id, table), modification)?,
-            None => modification.stage(writer, id, || self.check_interrupt())?,
+            None => modification.stage(writer, id, || self.queries.proceed())?,
         }
         Ok(following)
     }
@@ -196,7 +196,7 @@ impl Session {
         if !deleted.is_empty() && referring(writer.catalog(), id).next().is_some() {
             writer.note_taken(id, !modification.deleted.is_empty(), &modification.assigned);
         }
-        self.run.lock().cluster.delete(table, deleted);
+        self.checks.cluster.run.lock().cluster.delete(table, deleted);
         if !own_deleted.is_empty() {
             writer.delete(id, &own_deleted)?;
         }
@@ -207,11 +207,11 @@ impl Session {
         let mut constraints = entry.into_iter().flat_map(|entry| &entry.constraints);
         let has_new_keys = constraints.any(|constraint| modification.assigns(constraint.rule.columns()));
         modification.inserted.iter().try_for_each(|rows| {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             writer.append(id, rows)
         })?;
         modification.updated.iter().try_for_each(|(_, rows)| {
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             // The others have the keys that they had.
             if has_new_keys { writer.append(id, rows) } else { writer.append_updated(id, rows) }
         })
@@ -239,9 +239,9 @@ impl Session {
         let mut found = Vec::new();
         if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
-            let changed = given_rows(&self.scope, "changed", vec![positions_and(positions, Vec::new())?])?;
+            let changed = given_rows(self.scope, "changed", vec![positions_and(positions, Vec::new())?])?;
             let query = build::select_where(olds.clone(), from(&changed), None);
-            let keys = self.rows_of_query(query)?;
+            let keys = self.queries.rows_of_query(query)?;
             found.push(following(reference.on_delete, keys));
         }
         if reference.acts_on_updated(modification) {
@@ -250,13 +250,13 @@ impl Session {
                 let columns = columns.map(|(place, column)| (new(place), rows.column(*column).clone()));
                 positions_and(positions.clone(), columns.collect())
             });
-            let changed = given_rows(&self.scope, "changed", rows.collect::<Result<_>>()?)?;
+            let changed = given_rows(self.scope, "changed", rows.collect::<Result<_>>()?)?;
             let news: Vec<Expr> = (0..key.len()).map(|place| build::column_of("d", &new(place))).collect();
             let differ = key.iter().zip(news.clone());
             let differ = build::any_of(differ.map(|(place, new)| build::differ(value_of(place), new)));
             let items = olds.into_iter().chain(news.into_iter().map(build::item)).collect();
             let query = build::select_where(items, from(&changed), differ);
-            found.push(following(reference.on_update, self.rows_of_query(query)?));
+            found.push(following(reference.on_update, self.queries.rows_of_query(query)?));
         }
         found.retain(|following| !following.keys.is_empty());
         Ok(found)
@@ -264,12 +264,12 @@ impl Session {
 
     /// Returns what becomes of the rows that refer to keys which are no more.
     fn follow(&self, writer: &mut Transaction, following: &Following) -> Result<Modification> {
-        self.with_view_of(writer, |session, writer, snapshot| {
-            let database = session.scope.name_of(writer.database())?;
+        with_view_of(self.scope, writer, |writer, snapshot| {
+            let database = self.scope.name_of(writer.database())?;
             let Following { reference, action, .. } = following;
             let data = snapshot.table_by_id(reference.table);
             let data = data.ok_or_else(|| Error::internal("a table that refers to another is missing"))?;
-            let target = Target::new(&session.scope, &database, snapshot, data, "c");
+            let target = Target::new(self.scope, &database, snapshot, data, "c");
             let table = data.entry();
             let key = places(table, &reference.columns);
             let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
@@ -278,11 +278,11 @@ impl Session {
                 build::equal(column, build::column_of("k", &old(number)))
             });
             let same = build::all_of(same).unwrap_or_else(|| build::truth(true));
-            let keys = given_rows(&session.scope, "keys", following.keys.clone())?;
+            let keys = given_rows(self.scope, "keys", following.keys.clone())?;
             let from = build::joined(target.source(), keys.factor(Some(build::name("k"))), same);
             if *action == ReferentialAction::Restrict {
                 let query = build::select_where(vec![build::every_column_of("c")], vec![from], None);
-                return session.first_row(build::limited(query, 1))?.map_or_else(
+                return self.queries.first_row(build::limited(query, 1))?.map_or_else(
                     || Ok(Modification::default()),
                     |row| Err(restricted(table, &reference.constraint, &row, is_update)),
                 );
@@ -303,19 +303,90 @@ impl Session {
             }
             let query = build::select_where(items, vec![from], None);
             let ChangedRows { positions, places, rows, .. } =
-                session.changed_rows(query, &Parameters::None, !deletes)?;
+                self.changed_rows(query, &Parameters::None, !deletes)?;
             if deletes {
                 return Ok(Modification { deleted: positions, ..Modification::default() });
             }
-            let updated = places.into_iter().zip(session.as_rows_of(&target, rows)?).collect();
+            let updated = places.into_iter().zip(self.as_rows_of(&target, rows)?).collect();
             let assigned = target.assigned_with_generated(key.iter().copied());
             Ok(Modification { updated, assigned, ..Modification::default() })
         })
     }
+}
 
-    pub(super) fn rows_of_query(&self, query: Query) -> Result<Vec<RecordBatch>> {
-        let (_, mut batches) = self.collect_rows(self.query(as_statement(query), &Parameters::None)?)?;
-        batches.retain(|batch| batch.num_rows() > 0);
-        Ok(batches)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::constraint::constrain;
+    use crate::statement::test_queries::{Alone, numbers, table_of_numbers};
+
+    /// Makes two tables of one row each, of which the second refers to the first.
+    fn tables(transaction: &mut Transaction, on_delete: ReferentialAction) -> (TableId, TableId) {
+        let mut key = Vec::new();
+        let parent = table_of_numbers(transaction, "p", &["a"], |table| {
+            key = vec![table.columns[0].id];
+            let rule = ConstraintRule::PrimaryKey { columns: key.clone() };
+            constrain(table, ConstraintEntry::new("p_pkey", rule));
+        });
+        let child = table_of_numbers(transaction, "c", &["p"], |table| {
+            let rule = ConstraintRule::ForeignKey {
+                columns: vec![table.columns[0].id],
+                table: parent,
+                referred: key,
+                on_delete,
+                on_update: ReferentialAction::NoAction,
+            };
+            constrain(table, ConstraintEntry::new("c_p_fkey", rule));
+        });
+        transaction.append(parent, &numbers(&[("a", &[1])], &[])).unwrap();
+        transaction.append(child, &numbers(&[("p", &[1])], &[])).unwrap();
+        (parent, child)
+    }
+
+    fn rows_of(transaction: &mut Transaction, id: TableId) -> u64 {
+        transaction.snapshot().unwrap().table_by_id(id).unwrap().rows()
+    }
+
+    fn first_row() -> Modification {
+        Modification { deleted: RoaringTreemap::from_iter([0_u64]), ..Modification::default() }
+    }
+
+    #[test]
+    fn rows_follow_those_that_they_refer_to() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let (parent, child) = tables(&mut transaction, ReferentialAction::Cascade);
+        let place = positions_and(UInt64Array::from(vec![0]), Vec::new()).unwrap();
+        alone.find([numbers(&[("old_0", &[1])], &[]), place]);
+        alone.writer().modify(&mut transaction, parent, &first_row()).unwrap();
+        assert_eq!((rows_of(&mut transaction, parent), rows_of(&mut transaction, child)), (0, 0));
+        assert_eq!(alone.asked().len(), 2);
+    }
+
+    #[test]
+    fn rows_keep_those_that_they_refer_to() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let (parent, _) = tables(&mut transaction, ReferentialAction::Restrict);
+        alone.find([numbers(&[("old_0", &[1])], &[]), numbers(&[("p", &[1])], &[])]);
+        let error = alone.writer().modify(&mut transaction, parent, &first_row()).unwrap_err();
+        assert_eq!(
+            (error.sqlstate(), error.message()),
+            (
+                "23001",
+                "constraint \"c_p_fkey\" of table \"c\" is violated by (p = 1): ON DELETE RESTRICT keeps the row that \
+                 it refers to"
+            )
+        );
+    }
+
+    #[test]
+    fn nobody_is_asked_where_nothing_follows() {
+        let alone = Alone::new();
+        let mut transaction = alone.database.begin(1).unwrap();
+        let (parent, _) = tables(&mut transaction, ReferentialAction::NoAction);
+        alone.writer().modify(&mut transaction, parent, &first_row()).unwrap();
+        assert_eq!(rows_of(&mut transaction, parent), 0);
+        assert!(alone.asked().is_empty());
     }
 }

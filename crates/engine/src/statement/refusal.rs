@@ -29,6 +29,14 @@ pub(super) fn refuse_given(table: &str, column: &ColumnEntry) -> Result<()> {
     .with_sqlstate("428C9"))
 }
 
+/// Returns the error for foreign keys between a table of the cluster and another one.
+pub(super) fn refused_reference() -> Error {
+    Error::unsupported(
+        "a foreign key between a table of the cluster and one that is not of the cluster is not supported: the other \
+         nodes do not have its rows",
+    )
+}
+
 /// Returns the error about a name that there is not.
 pub(super) fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"{}", did_you_mean(name, known)))

@@ -1,9 +1,12 @@
 //! Views over a table that gets another name, or of which a column does: they keep their columns, as in
 //! PostgreSQL. So do materialized views when they are refreshed.
 
-use crate::session::{Parameters, Session};
-use crate::statement::dialect::{as_statement, parse_query};
+use crate::session::Parameters;
+use crate::statement::constraint::with_view_of;
+use crate::statement::definer::Definer;
+use crate::statement::dialect::parse_query;
 use crate::statement::target::Target;
+use crate::statement::view_columns::columns_of;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Statement};
 use hypostyle_sql::build;
@@ -61,7 +64,7 @@ fn queries_with(catalog: &Catalog, name: &str) -> Vec<(Owner, String)> {
     views.chain(materialized).collect()
 }
 
-impl Session {
+impl Definer<'_> {
     /// Returns the views that name a column which is to get another name.
     pub(super) fn views_that_name(
         &self,
@@ -96,7 +99,7 @@ impl Session {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
-        self.with_view_of(writer, |session, _, _| {
+        with_view_of(self.scope, writer, |_, _| {
             let following = |(owner, sql): (Owner, String)| {
                 let is_table = |name: &ObjectName| {
                     let parts = parts_of(name).unwrap_or_default();
@@ -112,7 +115,7 @@ impl Session {
                 if !rename(&mut renamed, &is_table) {
                     return None;
                 }
-                let columns = session.columns_of_view(&target.database, &owner, &query)?;
+                let columns = self.columns_of_view(&target.database, &owner, &query)?;
                 Some(Following { owner, renamed, columns })
             };
             Ok(queries.into_iter().filter_map(following).collect())
@@ -121,14 +124,16 @@ impl Session {
 
     /// Returns the columns of a view's query.
     fn columns_of_view(&self, database: &str, owner: &Owner, query: &Query) -> Option<Columns> {
-        let Owner::Materialized { schema, .. } = owner else { return self.columns_of(database, query) };
+        let Owner::Materialized { schema, .. } = owner else {
+            return columns_of(self.queries, database, query);
+        };
         // It is read as it is when the view is refreshed.
         let asking = build::limited(build::rows_of(parse_query(&query.to_string()).ok()?), 0);
         let before = self.scope.path();
         self.scope.set_current(database, schema);
-        let outcome = self.query(as_statement(asking), &Parameters::None);
+        let columns = self.queries.columns(asking, &Parameters::None);
         self.scope.set_path(before);
-        Self::describe(&outcome.ok()?).ok()
+        columns.ok()
     }
 
     /// Has views name what has its new name by now, where they give the same columns then.
@@ -139,8 +144,8 @@ impl Session {
         views: Vec<Following>,
     ) -> Result<()> {
         for Following { owner, renamed, columns } in views {
-            let given = self.with_view_of(writer, |session, _, _| {
-                Ok(session.columns_of_view(&target.database, &owner, &renamed))
+            let given = with_view_of(self.scope, writer, |_, _| {
+                Ok(self.columns_of_view(&target.database, &owner, &renamed))
             })?;
             if given.is_none_or(|given| given != columns) {
                 continue;

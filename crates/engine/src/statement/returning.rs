@@ -1,13 +1,15 @@
 //! RETURNING: a query over the rows that a statement leaves or removes, over the rows of FROM or USING that
 //! were joined with them, and over both versions of these rows (`versions`).
 
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::{as_statement, extension};
+use crate::session::{Outcome, Parameters};
+use crate::statement::dialect::{extension, name_columns_for};
 use crate::statement::given_rows::given_table;
+use crate::statement::names::Names;
 use crate::statement::refusal::refuse;
 use crate::statement::result::Purpose;
 use crate::statement::target::Target;
 use crate::statement::versions::{Meaning, Versions, fields_of, relation_names};
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -16,7 +18,6 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, SelectItem, Statement, TableWithJoins, WildcardAdditionalOptions,
 };
@@ -177,7 +178,102 @@ impl Joined {
     }
 }
 
-impl Session {
+impl Dml<'_> {
+    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
+    /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
+    /// the others' columns behind, then those of the versions if they are named, and their number.
+    pub(super) fn write_returning(
+        &self,
+        target: &Target,
+        returning: Option<Returning>,
+        parameters: &Parameters,
+        change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
+    ) -> Result<Outcome> {
+        if let Some(returning) = &returning {
+            self.writer.compiler.check_returned(&returning.items)?;
+            refuse(
+                returning.has_versions() && target.is_of_cluster,
+                "old and new in RETURNING from a table of the cluster",
+            )?;
+        }
+        self.write(&target.database, |writer| {
+            let (rows, count) = change(writer)?;
+            let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
+            let outcome = match &returning.joined {
+                Some(joined) => self.joined_rows(target, (&returning, joined), &rows, parameters),
+                None => self.target_rows(target, &returning, rows, parameters),
+            };
+            let (schema, batches) = self.queries.collected(outcome?)?;
+            Ok(Outcome::Batches { schema, batches, rows_affected: Some(count) })
+        })
+    }
+
+    fn target_rows(
+        &self,
+        target: &Target,
+        returning: &Returning,
+        rows: Vec<RecordBatch>,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let mut schema = self.names().schema_of_rows(target)?;
+        if returning.has_versions() {
+            let own = schema.fields().iter().map(|field| field.as_ref().clone());
+            schema = Arc::new(Schema::new(own.chain(fields_of(target, schema.fields())).collect::<Vec<_>>()));
+        }
+        let rows = rows
+            .into_iter()
+            .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
+            .collect::<arrow::error::Result<Vec<_>>>()
+            .map_err(|error| cannot_return(&error))?;
+        if let Some(columns) = returning.columns(target) {
+            return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
+        }
+        let given = given_table(self.scope, "returned", schema, rows)?;
+        let from = build::alone(given.factor(Some(build::name(&target.alias))));
+        let mut query = build::select_where(returning.items.clone(), vec![from], None);
+        if let Some(versions) = &returning.versions {
+            name_columns_for(&mut query, self.is_wire);
+            let meaning = Meaning::Columns { target, relation: &target.alias, is_own: true };
+            versions.write(&mut query, &meaning)?;
+        }
+        let mut statement = Statement::Query(Box::new(query));
+        extension(self.is_wire).write(&mut statement);
+        selected::rewrite(&mut statement)?;
+        self.queries.result(statement, parameters)
+    }
+
+    /// Runs a query that is planned over the tables themselves, whose names it knows, and reads the
+    /// rows in their place.
+    fn joined_rows(
+        &self,
+        target: &Target,
+        (returning, joined): (&Returning, &Joined),
+        rows: &[RecordBatch],
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let mut query = selected::query(returning.items.clone(), joined.from.clone(), None)?;
+        name_columns_for(&mut query, self.is_wire);
+        if let Some(versions) = &returning.versions {
+            let meaning = Meaning::Columns { target, relation: VERSIONS, is_own: false };
+            versions.write(&mut query, &meaning)?;
+            // All columns of a version have been put in.
+            name_columns_for(&mut query, self.is_wire);
+        }
+        let plan = self.queries.plan(query, parameters)?;
+        let rows = joined.rows(rows)?;
+        let plan = plan.transform_down(|node| match node == *joined.plan {
+            true => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Stop)),
+            false => Ok(Transformed::no(node)),
+        });
+        let plan = plan.map_err(from_datafusion)?;
+        if !plan.transformed {
+            return Err(Error::internal("RETURNING is not planned over the tables that it names"));
+        }
+        self.queries.start_plan(plan.data, Purpose::Result)
+    }
+}
+
+impl Writer<'_> {
     /// Returns the RETURNING of a statement that may read other tables beside its target.
     pub(super) fn returning(
         &self,
@@ -194,12 +290,12 @@ impl Session {
         let mut from: Vec<TableWithJoins> = from.collect();
         let versions = versions_in(target, others, &items);
         let given = match versions {
-            Some(_) => Some(self.given_versions(target)?),
+            Some(_) => Some(self.names().given_versions(target)?),
             None => None,
         };
         from.extend(given.iter().map(|(given, _)| build::alone(given.factor(Some(build::name(VERSIONS))))));
         let all = selected::query(vec![build::every_column()], from.clone(), None)?;
-        let plan = self.plan(as_statement(all), parameters)?;
+        let plan = self.queries.plan(all, parameters)?;
         let LogicalPlan::Projection(all) = plan else {
             return Err(Error::internal("a query that is not planned as a projection"));
         };
@@ -207,12 +303,14 @@ impl Session {
         let joined = Some(Joined { from, plan: all.input, columns, versions: given });
         Ok(Some(Returning { items, joined, versions }))
     }
+}
 
+impl Names<'_> {
     /// Returns a relation of the versions of a table's rows, which has none yet, and how many columns it has.
     fn given_versions(&self, target: &Target) -> Result<(Given, usize)> {
         let fields = fields_of(target, self.schema_of_rows(target)?.fields());
         let columns = fields.len();
-        let given = given_table(&self.scope, "versions", Arc::new(Schema::new(fields)), Vec::new())?;
+        let given = given_table(self.scope, "versions", Arc::new(Schema::new(fields)), Vec::new())?;
         Ok((given, columns))
     }
 
@@ -220,98 +318,5 @@ impl Session {
     fn schema_of_rows(&self, target: &Target) -> Result<SchemaRef> {
         let snapshot = self.scope.database(&target.database)?.snapshot;
         Ok(StoredTable::new(target.data.clone(), snapshot, Default::default()).schema())
-    }
-
-    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
-    /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
-    /// the others' columns behind, then those of the versions if they are named, and their number.
-    pub(super) fn write_returning(
-        &self,
-        target: &Target,
-        returning: Option<Returning>,
-        parameters: &Parameters,
-        change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
-    ) -> Result<Outcome> {
-        if let Some(returning) = &returning {
-            self.check_returned(&returning.items)?;
-            refuse(
-                returning.has_versions() && target.is_of_cluster,
-                "old and new in RETURNING from a table of the cluster",
-            )?;
-        }
-        self.write(&target.database, |writer| {
-            let (rows, count) = change(writer)?;
-            let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
-            let outcome = match &returning.joined {
-                Some(joined) => self.joined_rows(target, (&returning, joined), &rows, parameters),
-                None => self.target_rows(target, &returning, rows, parameters),
-            };
-            let (schema, batches) = self.collect_rows(outcome?)?;
-            Ok(Outcome::Batches { schema, batches, rows_affected: Some(count) })
-        })
-    }
-
-    fn target_rows(
-        &self,
-        target: &Target,
-        returning: &Returning,
-        rows: Vec<RecordBatch>,
-        parameters: &Parameters,
-    ) -> Result<Outcome> {
-        let mut schema = self.schema_of_rows(target)?;
-        if returning.has_versions() {
-            let own = schema.fields().iter().map(|field| field.as_ref().clone());
-            schema = Arc::new(Schema::new(own.chain(fields_of(target, schema.fields())).collect::<Vec<_>>()));
-        }
-        let rows = rows
-            .into_iter()
-            .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
-            .collect::<arrow::error::Result<Vec<_>>>()
-            .map_err(|error| cannot_return(&error))?;
-        if let Some(columns) = returning.columns(target) {
-            return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
-        }
-        let given = given_table(&self.scope, "returned", schema, rows)?;
-        let from = build::alone(given.factor(Some(build::name(&target.alias))));
-        let mut query = build::select_where(returning.items.clone(), vec![from], None);
-        if let Some(versions) = &returning.versions {
-            self.name_columns(&mut query);
-            let meaning = Meaning::Columns { target, relation: &target.alias, is_own: true };
-            versions.write(&mut query, &meaning)?;
-        }
-        let mut statement = Statement::Query(Box::new(query));
-        extension(self.settings.is_wire()).write(&mut statement);
-        selected::rewrite(&mut statement)?;
-        self.execute_parsed(DfStatement::Statement(Box::new(statement)), parameters)
-    }
-
-    /// Runs a query that is planned over the tables themselves, whose names it knows, and reads the
-    /// rows in their place.
-    fn joined_rows(
-        &self,
-        target: &Target,
-        (returning, joined): (&Returning, &Joined),
-        rows: &[RecordBatch],
-        parameters: &Parameters,
-    ) -> Result<Outcome> {
-        let mut query = selected::query(returning.items.clone(), joined.from.clone(), None)?;
-        self.name_columns(&mut query);
-        if let Some(versions) = &returning.versions {
-            let meaning = Meaning::Columns { target, relation: VERSIONS, is_own: false };
-            versions.write(&mut query, &meaning)?;
-            // All columns of a version have been put in.
-            self.name_columns(&mut query);
-        }
-        let plan = self.plan(as_statement(query), parameters)?;
-        let rows = joined.rows(rows)?;
-        let plan = plan.transform_down(|node| match node == *joined.plan {
-            true => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Stop)),
-            false => Ok(Transformed::no(node)),
-        });
-        let plan = plan.map_err(from_datafusion)?;
-        if !plan.transformed {
-            return Err(Error::internal("RETURNING is not planned over the tables that it names"));
-        }
-        self.start_query(plan.data, Purpose::Result)
     }
 }

@@ -2,7 +2,8 @@
 //! as they were when its transaction commits what it has changed.
 
 use crate::session::{Parameters, Session, may_lock};
-use crate::statement::dialect::as_statement;
+use crate::statement::names::Names;
+use crate::statement::queries::Queries;
 use crate::statement::target::Target;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
@@ -53,7 +54,7 @@ impl Session {
                         (Some(_), None) => false,
                         (None, _) => true,
                     };
-                    if is_locked && let Some(target) = self.locked_table(query, relation)? {
+                    if is_locked && let Some(target) = self.names().locked_table(query, relation)? {
                         let place = std::ptr::eq(outer, relation).then_some((tables, place));
                         self.keep_rows_of(&target, query, place, parameters)?;
                     }
@@ -61,21 +62,6 @@ impl Session {
             }
         }
         Ok(())
-    }
-
-    /// Returns the table that a relation is, if this database has its rows.
-    fn locked_table(&self, query: &Query, relation: &TableFactor) -> Result<Option<Target>> {
-        let Some((name, alias)) = name_and_alias(relation) else { return Ok(None) };
-        let last = last_of(name)?;
-        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
-        if name.0.len() == 1 && with.any(|table| fold(&table.alias.name) == last) {
-            return Ok(None);
-        }
-        let Ok(found) = self.resolve(name) else { return Ok(None) };
-        if self.table_data(&found).is_none() {
-            return Ok(None);
-        }
-        self.target(name, alias.map(fold)).map(Some)
     }
 
     /// Keeps the rows that a query takes of a table, or the table as a whole where these are not known: it
@@ -88,7 +74,7 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<()> {
         let rows = match place.and_then(|place| rows_taken(query, place, target)) {
-            Some(query) if !has_effects(&query) => self.positions_of(query, parameters)?,
+            Some(query) if !has_effects(&query) => positions_of(self, query, parameters)?,
             _ => None,
         };
         if target.is_of_cluster {
@@ -108,19 +94,40 @@ impl Session {
         }
         Ok(())
     }
+}
 
-    /// Returns the positions in the last column of a query; `None` where it has no rows of one table each, as
-    /// one with aggregates, so that it cannot be planned.
-    fn positions_of(&self, query: Query, parameters: &Parameters) -> Result<Option<RoaringTreemap>> {
-        let Ok(outcome) = self.query(as_statement(query), parameters) else { return Ok(None) };
-        let mut positions = RoaringTreemap::new();
-        self.each_batch(outcome, |batch| {
-            let last = batch.num_columns().saturating_sub(1);
-            // An outer join adds rows that have none.
-            positions.extend(batch.column(last).as_primitive::<UInt64Type>().iter().flatten());
-            Ok(())
-        })?;
-        Ok(Some(positions))
+/// Returns the positions in the last column of a query; `None` where it has no rows of one table each, as
+/// one with aggregates, so that it cannot be planned.
+fn positions_of(
+    queries: &dyn Queries,
+    query: Query,
+    parameters: &Parameters,
+) -> Result<Option<RoaringTreemap>> {
+    let Ok(outcome) = queries.start(query, parameters) else { return Ok(None) };
+    let mut positions = RoaringTreemap::new();
+    queries.each_of(outcome, &mut |batch| {
+        let last = batch.num_columns().saturating_sub(1);
+        // An outer join adds rows that have none.
+        positions.extend(batch.column(last).as_primitive::<UInt64Type>().iter().flatten());
+        Ok(())
+    })?;
+    Ok(Some(positions))
+}
+
+impl Names<'_> {
+    /// Returns the table that a relation is, if this database has its rows.
+    fn locked_table(&self, query: &Query, relation: &TableFactor) -> Result<Option<Target>> {
+        let Some((name, alias)) = name_and_alias(relation) else { return Ok(None) };
+        let last = last_of(name)?;
+        let mut with = query.with.iter().flat_map(|with| &with.cte_tables);
+        if name.0.len() == 1 && with.any(|table| fold(&table.alias.name) == last) {
+            return Ok(None);
+        }
+        let Ok(found) = self.resolve(name) else { return Ok(None) };
+        if self.table_data(&found).is_none() {
+            return Ok(None);
+        }
+        self.target(name, alias.map(fold)).map(Some)
     }
 }
 

@@ -1,8 +1,10 @@
 //! CREATE, ALTER and DROP SEQUENCE.
 
+use crate::session::Outcome;
 use crate::session::outcome::DONE;
-use crate::session::{Outcome, Session};
 use crate::statement::completion::visit;
+use crate::statement::definer::{Ddl, Definer};
+use crate::statement::names::Names;
 use crate::statement::refusal::{missing, refuse_other_kind};
 use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
 use hypostyle_catalog::scope::Name;
@@ -182,7 +184,7 @@ fn check(sequence: &SequenceEntry, value: i64, what: &str) -> Result<()> {
     Ok(())
 }
 
-impl Session {
+impl Ddl<'_> {
     pub(super) fn create_sequence(&self, definition: SequenceDefinition) -> Result<Outcome> {
         if definition.replicated {
             return self.create_sequence_of_cluster(definition);
@@ -193,13 +195,13 @@ impl Session {
         if clauses.written.restart.is_some() {
             return Err(syntax("RESTART is for ALTER SEQUENCE; write START"));
         }
-        if if_exists && self.snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some() {
+        if if_exists && self.names().snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some() {
             return Ok(DONE);
         }
         let mut sequence = clauses.define(&schema, &name)?;
         self.write(&database, |writer| {
             if let Some(Some(owner)) = &clauses.written.owner {
-                sequence.owner = Some(self.owner_in_database(&database, writer, owner)?);
+                sequence.owner = Some(self.definer.owner_in_database(&database, writer, owner)?);
             }
             writer.create_sequence(sequence)?;
             Ok(DONE)
@@ -210,9 +212,9 @@ impl Session {
         let SequenceDefinition { if_exists, name, clauses, .. } = definition;
         let clauses = Clauses::read(clauses)?;
         if !if_exists {
-            self.check_schema_of(&name)?;
+            self.names().check_schema_of(&name)?;
         }
-        let name = self.resolve(&name)?;
+        let name = self.names().resolve(&name)?;
         if self.alter_in_cluster(&name, &clauses)? {
             return Ok(DONE);
         }
@@ -222,11 +224,13 @@ impl Session {
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
                 return if if_exists { Ok(DONE) } else { Err(unknown_sequence(writer.catalog(), &name)) };
             };
-            self.change_sequence(&database, writer, &old, &clauses)?;
+            self.definer.change_sequence(&database, writer, &old, &clauses)?;
             Ok(DONE)
         })
     }
+}
 
+impl Definer<'_> {
     /// Gives a sequence what the clauses say.
     pub(super) fn change_sequence(
         &self,
@@ -260,7 +264,7 @@ impl Session {
         let Some(owner) = sequence.owner else { return false };
         let column = writer.catalog().table_by_id(owner.table).and_then(|of| of.column_by_id(owner.column));
         column.is_some_and(|column| column.identity.is_some())
-            && self.cluster_table_of(writer, owner.table).is_some()
+            && self.checks.cluster.cluster_table_of(writer, owner.table).is_some()
     }
 
     /// Returns the column that OWNED BY names, for a sequence of one database alone.
@@ -274,8 +278,8 @@ impl Session {
         writer: &Transaction,
         name: &ObjectName,
     ) -> Result<SequenceOwner> {
-        let owner = self.owner_of(database, writer.catalog(), name)?;
-        match self.cluster_table_of(writer, owner.table) {
+        let owner = self.names().owner_of(database, writer.catalog(), name)?;
+        match self.checks.cluster.cluster_table_of(writer, owner.table) {
             None => Ok(owner),
             Some(_) => Err(Error::unsupported(
                 "a sequence of this node alone does not go with a column of a table of the cluster, which other nodes \
@@ -283,7 +287,9 @@ impl Session {
             )),
         }
     }
+}
 
+impl Names<'_> {
     /// Returns the column that OWNED BY names.
     pub(super) fn owner_of(
         &self,

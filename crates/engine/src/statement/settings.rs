@@ -2,6 +2,8 @@
 
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads};
 use crate::statement::dialect::parse;
+use crate::statement::queries::Queries;
+use crate::statement::query::name_value;
 use crate::statement::refusal::missing;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
@@ -11,7 +13,8 @@ use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
     Statement, Value,
 };
-use hypostyle_catalog::scope::TEMPORARY;
+use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::scope::{Scope, TEMPORARY};
 use hypostyle_cluster::node::SCHEMA as NODE_SCHEMA;
 use hypostyle_cluster::stages::InStages;
 use hypostyle_exec::position::Mode;
@@ -22,10 +25,11 @@ use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::statement::Pragma;
 use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_sync::Mutex;
+use hypostyle_types::{Error, ErrorKind, Identity, Result, did_you_mean};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use uuid::Uuid;
 
 /// The tables and views of a database, and those of the session behind them, whose names fit a pattern.
@@ -203,39 +207,22 @@ impl Session {
                     Expr::Identifier(name) => fold(name),
                     other => text_of(other),
                 };
-                return self.set_search_path(&values.iter().map(schema).collect::<Vec<_>>().join(", "));
+                return set_search_path(
+                    &self.scope,
+                    &self.settings,
+                    &values.iter().map(schema).collect::<Vec<_>>().join(", "),
+                );
             }
             if is_own_setting(&name) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
-            self.check_engine_setting(&name)?;
+            check_engine_setting(&self.identity, &name)?;
             values.iter().try_for_each(|value| check_bounds(&name, &text_of(value)))?;
         }
         if let Set::SetTimeZone { value, .. } = &set {
             return self.set_own("timezone", &text_of(value));
         }
         self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
-    }
-
-    /// Runs `SET search_path`: names without a schema are looked up in these, one after the other.
-    /// As in PostgreSQL, schemas that there are not are passed over until they are made, unless there is none
-    /// at all.
-    pub(super) fn set_search_path(&self, path: &str) -> Result<Outcome> {
-        let current = self.scope.current_database()?;
-        let path = if path.trim().is_empty() || path.trim().eq_ignore_ascii_case("default") {
-            SCHEMA_MAIN
-        } else {
-            path.trim()
-        };
-        let named = path.split(',').map(|schema| schema.trim().trim_matches('"').to_string());
-        let named: Vec<String> = named.collect();
-        if self.scope.schemas_among(&current.name, &named).is_empty() && !self.settings.is_wire() {
-            let known = current.snapshot.catalog().schemas.iter().map(|schema| schema.name.as_str());
-            return Err(missing("schema", path, known).with_sqlstate("3F000"));
-        }
-        self.scope.set_search(&current.name, named);
-        self.settings.set("search_path", path)?;
-        Ok(Outcome::Done { rows_affected: None })
     }
 
     pub(super) fn reset(&self, reset: ResetStatement) -> Result<Outcome> {
@@ -256,32 +243,13 @@ impl Session {
             InStages::NAME => return self.set_own(name, "auto"),
             STATEMENT_ID => return self.set_own(name, ""),
             SYNCED_REPLICAS => return self.set_own(name, "1"),
-            "search_path" | "schema" => return self.set_search_path(SCHEMA_MAIN),
+            "search_path" | "schema" => return set_search_path(&self.scope, &self.settings, SCHEMA_MAIN),
             own if is_own_setting(own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
-            _ => self.check_engine_setting(name)?,
+            _ => check_engine_setting(&self.identity, name)?,
         }
         self.query(DfStatement::Reset(reset), &Parameters::None)
-    }
-
-    /// Checks that a setting of DataFusion may be set, because some can take all memory of the
-    /// machine.
-    ///
-    /// # Errors
-    /// `UnknownName` for other settings; `Denied` without the right to change settings of
-    /// everybody.
-    fn check_engine_setting(&self, name: &str) -> Result<()> {
-        let name = name.replace('"', "");
-        if !name.contains('.') {
-            return Err(unknown(&name));
-        }
-        if name.starts_with("datafusion.runtime.") {
-            return Err(Error::unsupported(format!(
-                "{name} cannot be set; set memory_limit, query_memory_limit, temp_directory or temp_directory_limit"
-            )));
-        }
-        self.identity.privileges.check_machine(&format!("set {name}"))
     }
 
     /// Runs `PRAGMA name` and `PRAGMA name = value`.
@@ -331,7 +299,7 @@ impl Session {
             }
             "timezone" => {
                 let zone = session_zone(value)?;
-                let done = self.set_datafusion("datafusion.execution.time_zone", &zone)?;
+                let done = set_datafusion(self, "datafusion.execution.time_zone", &zone)?;
                 self.settings.force(name, &zone);
                 return Ok(done);
             }
@@ -339,9 +307,9 @@ impl Session {
                 self.settings.set(name, value)?;
                 return Ok(Outcome::Done { rows_affected: None });
             }
-            STATEMENT_ID => return self.identify_statement(value),
+            STATEMENT_ID => return identify_statement(&self.next_name, value),
             CLUSTER_EPOCH => return self.wait_for_cluster(value),
-            SYNCED_REPLICAS => return self.set_synced_replicas(value),
+            SYNCED_REPLICAS => return set_synced_replicas(&self.synced_replicas, value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
             ForeignConnections::NAME => return self.choose_connections(value),
@@ -349,35 +317,12 @@ impl Session {
             "batch_size" => {
                 let rows = number()?;
                 check_rows(rows)?;
-                return self.set_datafusion(DATAFUSION_BATCH_SIZE, &rows.to_string());
+                return set_datafusion(self, DATAFUSION_BATCH_SIZE, &rows.to_string());
             }
             _ => return Err(unknown(name)),
         }
         self.engine.set_options(options)?;
         self.take_environment();
-        Ok(Outcome::Done { rows_affected: None })
-    }
-
-    /// Names the next change of a table of the cluster.
-    fn identify_statement(&self, value: &str) -> Result<Outcome> {
-        let id = match value {
-            "" => None,
-            text => Some(Uuid::parse_str(text).map_err(|_| {
-                Error::invalid_input(format!("{STATEMENT_ID} is a UUID, or empty, not '{value}'"))
-            })?),
-        };
-        *self.next_name.lock() = id;
-        Ok(Outcome::Done { rows_affected: None })
-    }
-
-    /// Says how many replicas of each fragment have to have what a statement changes.
-    fn set_synced_replicas(&self, value: &str) -> Result<Outcome> {
-        let least = value.parse::<u32>().ok().filter(|least| *least > 0).ok_or_else(|| {
-            Error::invalid_input(format!(
-                "{SYNCED_REPLICAS} is a number of replicas from 1 on, not '{value}'"
-            ))
-        })?;
-        self.synced_replicas.store(least, Ordering::Relaxed);
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -393,55 +338,16 @@ impl Session {
     /// Makes a choice of ours for the statements to come.
     fn choose<C: Choice>(&self, value: &str) -> Result<Outcome> {
         let setting: Setting<C> = Setting(value.parse()?);
-        let state = self.session_context().state_ref();
+        let state = self.context.state_ref();
         state.write().config_mut().options_mut().extensions.insert(setting);
         *self.spare_state.lock() = None;
         Ok(Outcome::Done { rows_affected: None })
     }
 
-    pub(super) fn set_datafusion(&self, name: &str, value: &str) -> Result<Outcome> {
-        let value = Expr::value(Value::SingleQuotedString(value.to_string()));
-        let variable = ObjectName::from(parts_of_setting(name));
-        let set = Set::SingleAssignment { scope: None, hivevar: false, variable, values: vec![value] };
-        self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
-    }
-
-    pub(super) fn reset_datafusion(&self, name: &str) -> Result<Outcome> {
-        let variable = ResetStatement::Variable(ObjectName::from(parts_of_setting(name)));
-        self.query(DfStatement::Reset(variable), &Parameters::None)
-    }
-
-    /// Runs SHOW TABLES, with or without LIKE 'pattern'.
-    pub(crate) fn show_tables(&self, options: ShowStatementOptions) -> Result<Outcome> {
-        let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
-        let pattern = match &filter_position {
-            None => ALL_NAMES,
-            Some(
-                ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
-                | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
-            ) => pattern.as_str(),
-            Some(_) => {
-                return Err(Error::unsupported("SHOW TABLES takes LIKE 'pattern' and no other filter"));
-            }
-        };
-        if show_in.is_some() || starts_with.is_some() || limit.is_some() || limit_from.is_some() {
-            return Err(Error::unsupported(
-                "SHOW TABLES takes LIKE 'pattern'; for more, query information_schema.tables",
-            ));
-        }
-        self.list_tables(pattern)
-    }
-
-    fn list_tables(&self, pattern: &str) -> Result<Outcome> {
-        let (database, _) = self.scope.current();
-        let values = [database.as_str(), TEMPORARY, NODE_SCHEMA, pattern].map(ScalarValue::from);
-        self.query(parse(TABLES)?, &Parameters::Positional(values.into()))
-    }
-
     /// Returns the value of a setting of ours, as text.
     pub(crate) fn own_setting(&self, name: &str) -> Option<String> {
         let options = self.engine.options();
-        let config = self.session_context().copied_config();
+        let config = self.context.copied_config();
         match name {
             "threads" => Some(options.threads.to_string()),
             "memory_limit" => Some(shown_bytes(options.memory_limit)),
@@ -483,22 +389,22 @@ impl Session {
         let name = name.to_ascii_lowercase();
         let value = |name: &str| self.own_setting(name);
         match name.as_str() {
-            "tables" => self.list_tables(ALL_NAMES),
+            "tables" => list_tables(self, &self.scope, ALL_NAMES),
             "settings" => {
                 let own = OWN.iter().filter_map(|(name, _)| Some((name.to_string(), value(name)?)));
                 let added = self.added_settings.read();
                 let added = added.iter().map(|(name, setting)| (name.to_string(), setting.value.clone()));
-                self.name_value(own.chain(added).collect())
+                name_value(own.chain(added).collect())
             }
             name if self.setting(name).is_some() => {
-                self.name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
+                name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
             }
             "search_path" | "schema" => {
                 let (_, schemas) = self.scope.search();
-                self.name_value(vec![(name.clone(), schemas.join(", "))])
+                name_value(vec![(name.clone(), schemas.join(", "))])
             }
             name if is_own_setting(name) => {
-                self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
+                name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }
             other if other == "all" || other.contains('.') => self.show_datafusion(other),
             other => Err(unknown(other)),
@@ -508,7 +414,7 @@ impl Session {
     /// Shows a setting of DataFusion's, or all of them.
     fn show_datafusion(&self, name: &str) -> Result<Outcome> {
         if self.settings.is_wire() {
-            let settings = self.session_context().copied_config().options().entries();
+            let settings = self.context.copied_config().options().entries();
             // PostgreSQL's clients take one column, as of its own settings.
             if let Some(setting) = settings.into_iter().find(|setting| setting.key == name) {
                 let value: ArrayRef = Arc::new(StringArray::from_iter([setting.value]));
@@ -520,6 +426,110 @@ impl Session {
         let show = Statement::ShowVariable { variable: parts_of_setting(name) };
         self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
     }
+}
+
+/// Says how many replicas of each fragment have to have what a statement changes.
+fn set_synced_replicas(replicas: &AtomicU32, value: &str) -> Result<Outcome> {
+    let least = value.parse::<u32>().ok().filter(|least| *least > 0).ok_or_else(|| {
+        Error::invalid_input(format!("{SYNCED_REPLICAS} is a number of replicas from 1 on, not '{value}'"))
+    })?;
+    replicas.store(least, Ordering::Relaxed);
+    Ok(Outcome::Done { rows_affected: None })
+}
+
+/// Names the next change of a table of the cluster.
+fn identify_statement(next: &Mutex<Option<Uuid>>, value: &str) -> Result<Outcome> {
+    let id = match value {
+        "" => None,
+        text => Some(Uuid::parse_str(text).map_err(|_| {
+            Error::invalid_input(format!("{STATEMENT_ID} is a UUID, or empty, not '{value}'"))
+        })?),
+    };
+    *next.lock() = id;
+    Ok(Outcome::Done { rows_affected: None })
+}
+
+fn list_tables(queries: &dyn Queries, scope: &Scope, pattern: &str) -> Result<Outcome> {
+    let (database, _) = scope.current();
+    let values = [database.as_str(), TEMPORARY, NODE_SCHEMA, pattern].map(ScalarValue::from);
+    queries.start_statement(parse(TABLES)?, &Parameters::Positional(values.into()))
+}
+
+/// Runs SHOW TABLES, with or without LIKE 'pattern'.
+pub(super) fn show_tables(
+    queries: &dyn Queries,
+    scope: &Scope,
+    options: ShowStatementOptions,
+) -> Result<Outcome> {
+    let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
+    let pattern = match &filter_position {
+        None => ALL_NAMES,
+        Some(
+            ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
+            | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
+        ) => pattern.as_str(),
+        Some(_) => {
+            return Err(Error::unsupported("SHOW TABLES takes LIKE 'pattern' and no other filter"));
+        }
+    };
+    if show_in.is_some() || starts_with.is_some() || limit.is_some() || limit_from.is_some() {
+        return Err(Error::unsupported(
+            "SHOW TABLES takes LIKE 'pattern'; for more, query information_schema.tables",
+        ));
+    }
+    list_tables(queries, scope, pattern)
+}
+
+pub(super) fn reset_datafusion(queries: &dyn Queries, name: &str) -> Result<Outcome> {
+    let variable = ResetStatement::Variable(ObjectName::from(parts_of_setting(name)));
+    queries.start_statement(DfStatement::Reset(variable), &Parameters::None)
+}
+
+pub(super) fn set_datafusion(queries: &dyn Queries, name: &str, value: &str) -> Result<Outcome> {
+    let value = Expr::value(Value::SingleQuotedString(value.to_string()));
+    let variable = ObjectName::from(parts_of_setting(name));
+    let set = Set::SingleAssignment { scope: None, hivevar: false, variable, values: vec![value] };
+    queries.start_statement(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+}
+
+/// Runs `SET search_path`: names without a schema are looked up in these, one after the other.
+/// As in PostgreSQL, schemas that there are not are passed over until they are made, unless there is none
+/// at all.
+pub(super) fn set_search_path(scope: &Scope, settings: &Settings, path: &str) -> Result<Outcome> {
+    let current = scope.current_database()?;
+    let path = if path.trim().is_empty() || path.trim().eq_ignore_ascii_case("default") {
+        SCHEMA_MAIN
+    } else {
+        path.trim()
+    };
+    let named = path.split(',').map(|schema| schema.trim().trim_matches('"').to_string());
+    let named: Vec<String> = named.collect();
+    if scope.schemas_among(&current.name, &named).is_empty() && !settings.is_wire() {
+        let known = current.snapshot.catalog().schemas.iter().map(|schema| schema.name.as_str());
+        return Err(missing("schema", path, known).with_sqlstate("3F000"));
+    }
+    scope.set_search(&current.name, named);
+    settings.set("search_path", path)?;
+    Ok(Outcome::Done { rows_affected: None })
+}
+
+/// Checks that a setting of DataFusion may be set, because some can take all memory of the
+/// machine.
+///
+/// # Errors
+/// `UnknownName` for other settings; `Denied` without the right to change settings of
+/// everybody.
+fn check_engine_setting(identity: &Identity, name: &str) -> Result<()> {
+    let name = name.replace('"', "");
+    if !name.contains('.') {
+        return Err(unknown(&name));
+    }
+    if name.starts_with("datafusion.runtime.") {
+        return Err(Error::unsupported(format!(
+            "{name} cannot be set; set memory_limit, query_memory_limit, temp_directory or temp_directory_limit"
+        )));
+    }
+    identity.privileges.check_machine(&format!("set {name}"))
 }
 
 /// Says whether a setting of ours is the session's, and not everybody's.

@@ -4,8 +4,8 @@
 //! same number of fields. [`unpivot`] turns that row into a table. A field that a type has no value
 //! for is NULL.
 
-use crate::session::{Outcome, Parameters, Session};
-use crate::statement::dialect::as_statement;
+use crate::session::{Outcome, Parameters};
+use crate::statement::queries::Queries;
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal32Array, Int64Array, Int64Builder, RecordBatch, StringArray,
     StringBuilder,
@@ -36,22 +36,20 @@ const DEVIATION: usize = 4;
 const QUANTILES: [usize; 3] = [5, 6, 7];
 const NON_NULL: usize = 8;
 
-impl Session {
-    /// Returns one row for each column of a query.
-    pub(super) fn summarize(&self, query: Query) -> Result<Outcome> {
-        let plan = self.plan(as_statement(build::rows_of(query.clone())), &Parameters::None)?;
-        let columns = plan.schema().fields().iter().map(|field| {
-            let name = LogicalType::from_arrow(field)?.to_string();
-            Ok((field.name().clone(), field.data_type().clone(), name))
-        });
-        let columns = columns.collect::<Result<Vec<Column>>>()?;
-        let summary = as_statement(summary_of(query, &columns));
-        let (_, batches) = self.collect_rows(self.query(summary, &Parameters::None)?)?;
-        let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
-            return Err(Error::internal("a summary is one row"));
-        };
-        Ok(Outcome::batch(unpivot(wide, &columns)?))
-    }
+/// Returns one row for each column of a query.
+pub(super) fn summarize(queries: &dyn Queries, query: Query) -> Result<Outcome> {
+    let plan = queries.plan(build::rows_of(query.clone()), &Parameters::None)?;
+    let columns = plan.schema().fields().iter().map(|field| {
+        let name = LogicalType::from_arrow(field)?.to_string();
+        Ok((field.name().clone(), field.data_type().clone(), name))
+    });
+    let columns = columns.collect::<Result<Vec<Column>>>()?;
+    let summary = summary_of(query, &columns);
+    let (_, batches) = queries.rows(summary, &Parameters::None)?;
+    let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
+        return Err(Error::internal("a summary is one row"));
+    };
+    Ok(Outcome::batch(unpivot(wide, &columns)?))
 }
 
 /// The statistics that can be computed over a type.

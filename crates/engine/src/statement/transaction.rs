@@ -4,6 +4,7 @@
 use crate::session::outcome::DONE;
 use crate::session::transaction::{Deferrals, Explicit, NamedSavepoint};
 use crate::session::{ClusterChanges, Outcome, Session};
+use crate::statement::queries::Queries;
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
@@ -108,7 +109,7 @@ impl Session {
                         && attempt < attempts
                         && since.elapsed() < TRIED_AGAIN =>
                 {
-                    self.wait_after_conflict(attempt)?;
+                    wait_after_conflict(self, attempt)?;
                 }
                 Err(error) => {
                     if explicit && let Some(explicit) = self.transaction.lock().as_mut() {
@@ -120,15 +121,6 @@ impl Session {
             }
         }
         Err(Error::internal("a statement was tried for ever"))
-    }
-
-    /// Waits the longer, the oftener there has been a conflict.
-    fn wait_after_conflict(&self, attempt: usize) -> Result<()> {
-        self.check_interrupt()?;
-        if attempt > ATTEMPTS_AT_ONCE {
-            std::thread::sleep(Duration::from_millis(attempt as u64));
-        }
-        Ok(())
     }
 
     /// Changes a database: in the open transaction, or in one of its own that reads what the
@@ -143,28 +135,28 @@ impl Session {
         }
         let change = |transaction: &mut Transaction, deferrals: Option<&mut Deferrals>| {
             let value = change(transaction)?;
-            self.check_constraints(transaction, deferrals)?;
+            self.checks().check_constraints(transaction, deferrals)?;
             Ok(value)
         };
         let explicit = self.transaction.lock().take();
         let Some(mut explicit) = explicit else {
-            self.forget_cluster_changes();
+            self.in_cluster().forget_cluster_changes();
             let result = self.write_alone(database, |transaction| change(transaction, None));
             // Also what a statement that failed would have deleted.
-            self.forget_cluster_changes();
+            self.in_cluster().forget_cluster_changes();
             return result;
         };
         let mut deferrals = std::mem::take(&mut explicit.deferrals);
-        let result = self.with_changes_of(&mut explicit, |explicit| {
+        let result = self.in_cluster().with_changes_of(&mut explicit, |explicit| {
             let transaction = explicit.of_written(database)?;
-            let (before, deleted) = (transaction.savepoint()?, self.deleted_in_cluster());
+            let (before, deleted) = (transaction.savepoint()?, self.in_cluster().deleted_in_cluster());
             let result = change(transaction, Some(&mut deferrals)).and_then(|value| {
-                self.check_cluster_changes(transaction)?;
+                self.in_cluster().check_cluster_changes(transaction)?;
                 Ok(value)
             });
             if result.is_err() {
                 transaction.roll_back_to(&before);
-                self.set_deleted_in_cluster(deleted);
+                self.in_cluster().set_deleted_in_cluster(deleted);
             }
             result
         });
@@ -193,12 +185,7 @@ impl Session {
     pub(super) fn add_to_transaction(&self, named: &Named) -> Result<()> {
         let mut transaction = self.transaction.lock();
         let Some(explicit) = transaction.as_mut() else { return Ok(()) };
-        explicit.add(&named.name, self.begin_in(named)?)
-    }
-
-    fn begin_in(&self, named: &Named) -> Result<Transaction> {
-        let threads = self.engine.options().threads;
-        Ok(named.database.begin_at(named.snapshot.clone(), threads)?.of_statements())
+        explicit.add(&named.name, begin_in(named, self.engine.threads())?)
     }
 
     pub(super) fn begin(&self, modes: &[TransactionMode]) -> Result<Outcome> {
@@ -210,9 +197,9 @@ impl Session {
             )
             .with_sqlstate("25001"));
         }
-        self.forget_cluster_changes();
+        self.in_cluster().forget_cluster_changes();
         let databases = self.scope.databases.read().clone();
-        let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
+        let begin = |named: &Named| Ok((named.name.clone(), begin_in(named, self.engine.threads())?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
         let number = self.transactions_begun.fetch_add(1, Ordering::Relaxed);
         let begun = chrono::Utc::now().timestamp_micros();
@@ -264,11 +251,11 @@ impl Session {
             )
             .with_sqlstate("25P02"));
         }
-        let published = self.with_changes_of(&mut explicit, |explicit| {
-            self.check_deferred(explicit, true)?;
+        let published = self.in_cluster().with_changes_of(&mut explicit, |explicit| {
+            self.checks().check_deferred(explicit, true)?;
             explicit.part(OWN_DATABASE).map_or(Ok(false), |transaction| self.publish(transaction))
         });
-        self.forget_cluster_changes();
+        self.in_cluster().forget_cluster_changes();
         match published {
             Ok(true) => explicit.transactions.retain(|(name, _)| name != OWN_DATABASE),
             Ok(false) => {}
@@ -283,7 +270,7 @@ impl Session {
 
     /// Ends a transaction without its changes, once nobody here sees them any more.
     fn abandon(&self, explicit: Explicit) -> Result<()> {
-        self.forget_cluster_changes();
+        self.in_cluster().forget_cluster_changes();
         self.forget_name();
         let refreshed = self.refresh();
         drop(explicit);
@@ -355,4 +342,17 @@ impl Session {
         self.refresh()?;
         Ok(DONE)
     }
+}
+
+/// Waits the longer, the oftener there has been a conflict.
+fn wait_after_conflict(queries: &dyn Queries, attempt: usize) -> Result<()> {
+    queries.proceed()?;
+    if attempt > ATTEMPTS_AT_ONCE {
+        std::thread::sleep(Duration::from_millis(attempt as u64));
+    }
+    Ok(())
+}
+
+fn begin_in(named: &Named, threads: usize) -> Result<Transaction> {
+    Ok(named.database.begin_at(named.snapshot.clone(), threads)?.of_statements())
 }

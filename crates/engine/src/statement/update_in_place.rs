@@ -1,10 +1,11 @@
 //! UPDATE of a table of the cluster whose rows stay where they are: only the new values travel, from the
 //! nodes to the one that is asked and back. Each replica takes the others from the rows that it has.
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters};
 use crate::statement::constraint::referring;
 use crate::statement::target::{ChangedRows, Target};
 use crate::statement::write::{Assigned, bytes_of, in_type_of, updated_values};
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::{concat, concat_batches, sort_to_indices, take_record_batch};
 use arrow::error::ArrowError;
@@ -20,7 +21,7 @@ use std::sync::atomic::Ordering;
 /// The bytes of a row's place: as it has come, beside all others, and the number by which they are in order.
 const PLACE_BYTES: u64 = 20;
 
-impl Session {
+impl Dml<'_> {
     /// Returns what SET gives the columns of each row, if nothing needs the others: no constraint, no column
     /// that is computed of them, no RETURNING, and the rows stay in their fragments. In a transaction, other
     /// statements may add rows.
@@ -38,7 +39,7 @@ impl Session {
             ConstraintRule::Check { .. } => true,
             other => other.columns().iter().any(|column| columns.contains(column)),
         };
-        let snapshot = self.snapshot_of(&target.database)?;
+        let snapshot = self.names().snapshot_of(&target.database)?;
         let is_referred = referring(snapshot.catalog(), target.id).any(|(_, constraint)| {
             matches!(&constraint.rule, ConstraintRule::ForeignKey { referred, .. }
                 if referred.iter().any(|column| columns.contains(column)))
@@ -46,10 +47,10 @@ impl Session {
         let needs_others = is_referred
             || entry.columns.iter().any(|column| column.generated.is_some())
             || entry.constraints.iter().any(|constraint| has_new(&constraint.rule));
-        if needs_others || !keeps_fragments(&self.scope, target, &assigned) {
+        if needs_others || !keeps_fragments(self.scope, target, &assigned) {
             return Ok(None);
         }
-        self.check_values(update.assignments.as_slice())?;
+        self.writer.compiler.check_values(update.assignments.as_slice())?;
         Ok(Some(assigned))
     }
 
@@ -63,25 +64,27 @@ impl Session {
     ) -> Result<Outcome> {
         let query = updated_values(target, assigned, update, None)?;
         let memory = self.hold("new values of rows of other nodes", 0)?;
-        let changed = self.changed_rows_within(query, parameters, true, Some(&memory))?;
+        let changed = self.writer.changed_rows_within(query, parameters, true, Some(&memory))?;
         let (count, places) = (changed.positions.len(), changed.positions.clone());
         // They are there twice while they are put in order, and so are their places.
         memory.take(changed.rows.iter().map(bytes_of).sum::<u64>() + count * PLACE_BYTES)?;
-        let values = self.values_by_place(target, assigned, &changed)?;
+        let values = self.writer.values_by_place(target, assigned, &changed)?;
         drop(changed);
         self.write(&target.database, |writer| {
-            let table = self.cluster_table_of(writer, target.id);
+            let table = self.writer.checks.cluster.cluster_table_of(writer, target.id);
             let table = table.ok_or_else(|| Error::internal("a table of the cluster that is none"))?;
-            self.check_found(table)?;
-            self.run.lock().cluster.delete(table, places);
+            self.writer.checks.cluster.check_found(table)?;
+            self.writer.checks.cluster.run.lock().cluster.delete(table, places);
             if let Some(values) = values {
-                self.run.lock().cluster.values.insert(table, (values, memory));
+                self.writer.checks.cluster.run.lock().cluster.values.insert(table, (values, memory));
             }
             Ok(())
         })?;
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
+}
 
+impl Writer<'_> {
     /// Returns the new values of rows, as they are stored, in the order of their places; `None` if there are
     /// no rows.
     fn values_by_place(
@@ -96,7 +99,7 @@ impl Session {
         let order = sort_to_indices(&concat(&places).map_err(failed)?, None, None).map_err(failed)?;
         let rows = concat_batches(&first.schema(), &changed.rows).map_err(failed)?;
         let rows = take_record_batch(&rows, &order).map_err(failed)?;
-        let (zone, mut columns, mut values) = (self.time_zone(), Vec::new(), Vec::new());
+        let (zone, mut columns, mut values) = (self.compiler.time_zone(), Vec::new(), Vec::new());
         for (column, place) in assigned.given_places() {
             let data = target.data.columns().get(column);
             let data = data.ok_or_else(|| Error::internal("a column that is updated is missing"))?;

@@ -265,8 +265,8 @@ impl Session {
             return error;
         }
         let name = self.scope.resolve(&insert.table, None).ok();
-        let Some(table) = name.and_then(|name| self.table_data(&name)) else { return error };
-        match insert.misfit(&table, parameters, &self.clock.now(), &self.time_zone()) {
+        let Some(table) = name.and_then(|name| self.names().table_data(&name)) else { return error };
+        match insert.misfit(&table, parameters, &self.clock.now(), &self.compiler().time_zone()) {
             Some(column) => {
                 let (name, logical_type) = (&column.name, &column.logical_type);
                 error.context(format!(
@@ -285,21 +285,23 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Option<Outcome>> {
         let name = self.scope.resolve(&insert.table, None)?;
-        let mut table = self.table_data(&name);
+        let mut table = self.names().table_data(&name);
         let has_checks = table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty());
         if has_checks || !insert.returning.is_empty() {
             // The checks of these types, and what is returned, may read files.
             self.start()?;
-            table = self.table_data(&name);
+            table = self.names().table_data(&name);
         }
         let Some(table) = table.filter(|table| table.entry().query.is_none()) else { return Ok(None) };
         let now = self.clock.now();
-        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.time_zone()) else {
+        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.compiler().time_zone())
+        else {
             return Ok(None);
         };
         let id = table.entry().id;
-        let snapshot = self.snapshot_of(&name.database)?;
-        let completion = self.completion(&name.database, snapshot.catalog(), table.entry(), &places);
+        let snapshot = self.names().snapshot_of(&name.database)?;
+        let completion =
+            self.compiler().completion(&name.database, snapshot.catalog(), table.entry(), &places);
         let rows = completion?.complete(&given)?;
         let count = rows.num_rows() as u64;
         if insert.returning.is_empty() {
@@ -308,16 +310,17 @@ impl Session {
         }
         let target = Target::new(&self.scope, &name.database, &snapshot, &table, &name.name);
         let returning = Returning::of_target(&target, insert.returning.clone());
-        let returned = self.in_types_of(&target, &rows)?;
+        let returned = self.writer().in_types_of(&target, &rows)?;
         let returned = match returning.has_versions() {
             true => with_versions(&target, &returned, Did::Insert)?,
             false => returned,
         };
-        self.write_returning(&target, Some(returning), parameters, |writer| {
-            writer.append(id, &rows)?;
-            Ok((vec![returned], count))
-        })
-        .map(Some)
+        self.dml()
+            .write_returning(&target, Some(returning), parameters, |writer| {
+                writer.append(id, &rows)?;
+                Ok((vec![returned], count))
+            })
+            .map(Some)
     }
 }
 

@@ -3,11 +3,11 @@
 //! that no statement knows. A row that was inserted was not there before, and one that was deleted is not
 //! there since: all of its values are NULL then. A column beside them tells what MERGE did.
 
-use crate::session::Session;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::refuse;
 use crate::statement::row_locks::called;
 use crate::statement::target::Target;
+use crate::statement::writer::Writer;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array, new_null_array};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
 use datafusion::sql::sqlparser::ast::{
@@ -262,11 +262,11 @@ pub(super) fn with_versions(target: &Target, rows: &RecordBatch, did: Did<'_>) -
         .map_err(|error| Error::internal(format!("cannot arrange the versions of rows: {error}")))
 }
 
-impl Session {
+impl Writer<'_> {
     /// Returns what a table has at some positions, in the engine's types.
     pub(super) fn stored_rows(&self, target: &Target, positions: &UInt64Array) -> Result<Vec<ArrayRef>> {
         let all: Vec<usize> = (0..target.columns().len()).collect();
-        let stored = target.data.rows_at(&all, positions, self.engine.options().threads)?;
+        let stored = target.data.rows_at(&all, positions, self.threads)?;
         let columns = target.data.columns().iter().zip(&stored);
         columns
             .map(|(column, values)| {

@@ -6,6 +6,8 @@
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::constraint::referring;
 use crate::statement::given_rows::given_table;
+use crate::statement::names::Names;
+use crate::statement::queries::Queries;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Cte, FromTable, ObjectName, Query, Statement, TableFactor, TableObject, Visitor, With,
@@ -33,7 +35,7 @@ impl Session {
     /// # Errors
     /// `Unsupported` where one part would see what another one has changed.
     pub(super) fn query_with_writes(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
-        self.check_apart(&query)?;
+        self.names().check_apart(&query)?;
         if self.is_in_transaction() {
             return self.run_parts(query, parameters);
         }
@@ -78,7 +80,9 @@ impl Session {
         drop(returned);
         outcome
     }
+}
 
+impl Names<'_> {
     /// Looks whether each part of a statement sees the same rows, whatever the others change.
     fn check_apart(&self, query: &Query) -> Result<()> {
         let Some(with) = &query.with else { return Ok(()) };

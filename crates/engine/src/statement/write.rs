@@ -1,15 +1,18 @@
 //! DELETE, UPDATE and TRUNCATE. They are planned as queries for the positions and the new values of
 //! rows, which are then applied. DataFusion's own hooks lose filters.
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters};
+use crate::statement::completion::Completion;
 use crate::statement::constraint::referring;
-use crate::statement::dialect::as_statement;
+use crate::statement::definer::Ddl;
 use crate::statement::materialized::refuse_materialized;
+use crate::statement::names::Names;
 use crate::statement::referential::Modification;
 use crate::statement::refusal::{other_kind, refuse, refuse_output, wrong_kind};
 use crate::statement::returning::Returning;
 use crate::statement::target::{ChangedRows, Target, value_or_default};
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::{Dml, Writer};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
@@ -134,17 +137,282 @@ impl Assigned {
     }
 }
 
-impl Session {
+impl Dml<'_> {
+    /// Returns the query that a statement runs before it writes, and the table whose rows it finds.
+    ///
+    /// # Errors
+    /// `Unsupported` for a statement that runs none, or several.
+    pub(super) fn query_of(&self, statement: &Statement) -> Result<(Query, Option<Target>)> {
+        match statement {
+            Statement::Delete(delete) => {
+                let target = self.names().target_of_delete(delete)?.shown_only();
+                let others = delete.using.as_deref().unwrap_or_default();
+                let selection = self.writer.narrowed(&target, others, delete.selection.clone())?;
+                let delete = Delete { selection, ..delete.clone() };
+                Ok((deleted_rows(&target, &delete, None)?, Some(target)))
+            }
+            Statement::Update(update) => {
+                let target = self.names().only_target_of(&update.table)?.shown_only();
+                let selection = self.writer.narrowed(&target, others_of(update), update.selection.clone())?;
+                let update = Update { selection, ..update.clone() };
+                let assigned = match self.assigned_in_place(&target, &update)? {
+                    Some(assigned) => assigned,
+                    None => self.writer.assigned(&target, &update.assignments)?,
+                };
+                Ok((updated_values(&target, &assigned, &update, None)?, Some(target)))
+            }
+            Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.as_ref().clone(), None)),
+            _ => Err(Error::unsupported(
+                "EXPLAIN is of SELECT, INSERT with a query, UPDATE and DELETE; this statement runs no query, or several",
+            )),
+        }
+    }
+
+    pub(super) fn delete(&self, mut delete: Delete, parameters: &Parameters) -> Result<Outcome> {
+        refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
+        refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
+        refuse_output(delete.output.as_ref())?;
+        let target = self.names().target_of_delete(&delete)?;
+        let others = delete.using.as_deref().unwrap_or_default();
+        delete.selection = self.writer.narrowed(&target, others, delete.selection.take())?;
+        let returning = self.writer.returning(&target, others, delete.returning.take(), parameters)?;
+        let query = deleted_rows(&target, &delete, returning.as_ref())?;
+        let ChangedRows { positions, mut rows, .. } =
+            self.writer.changed_rows(query, parameters, returning.is_some())?;
+        if returning.as_ref().is_some_and(Returning::has_versions) {
+            let each = rows.iter().map(|rows| with_versions(&target, rows, Did::Delete));
+            rows = each.collect::<Result<_>>()?;
+        }
+        let count = positions.len();
+        let modification = Modification { deleted: positions, ..Modification::default() };
+        self.write_returning(&target, returning, parameters, |writer| {
+            self.writer.modify(writer, target.id, &modification)?;
+            Ok((rows, count))
+        })
+    }
+
+    pub(super) fn update(&self, mut update: Update, parameters: &Parameters) -> Result<Outcome> {
+        refuse(!update.order_by.is_empty() || update.limit.is_some(), "UPDATE with ORDER BY or LIMIT")?;
+        refuse(update.or.is_some(), "UPDATE OR …")?;
+        refuse_output(update.output.as_ref())?;
+        let target = self.names().only_target_of(&update.table)?;
+        update.selection = self.writer.narrowed(&target, others_of(&update), update.selection.clone())?;
+        if let Some(assigned) = self.assigned_in_place(&target, &update)? {
+            return self.update_in_place(&target, &assigned, &update, parameters);
+        }
+        let assigned = self.writer.assigned(&target, &update.assignments)?;
+        let returned = update.returning.take();
+        let returning = self.writer.returning(&target, others_of(&update), returned, parameters)?;
+        let query = updated_values(&target, &assigned, &update, returning.as_ref())?;
+        // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
+        let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
+        let changed = self.writer.changed_rows_within(query, parameters, true, memory.as_ref())?;
+        let count = changed.positions.len();
+        let others: Vec<RecordBatch> =
+            changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
+        let updated = self.writer.updated_rows(&target, &assigned, changed)?;
+        let assigned = assigned.columns(&target);
+        let modification = Modification { updated, assigned, ..Modification::default() };
+        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
+        self.write_returning(&target, returning, parameters, |writer| {
+            self.writer.modify(writer, target.id, &modification)?;
+            let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
+                let rows = beside(rows, others)?;
+                match has_versions {
+                    true => {
+                        let old = self.writer.stored_rows(&target, positions)?;
+                        with_versions(&target, &rows, Did::Update { old: &old })
+                    }
+                    false => Ok(rows),
+                }
+            });
+            Ok((rows.collect::<Result<_>>()?, count))
+        })
+    }
+}
+
+impl Ddl<'_> {
+    pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
+        refuse(truncate.partitions.is_some(), "TRUNCATE with PARTITION")?;
+        refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
+        let named = truncate.table_names.iter().map(|table| self.names().target(&table.name, None));
+        let named = named.collect::<Result<Vec<_>>>()?;
+        named.iter().try_for_each(|target| refuse_materialized(target.data.entry()))?;
+        let Some(Target { database, .. }) = named.first() else {
+            return Ok(Outcome::Done { rows_affected: Some(0) });
+        };
+        refuse(named.iter().any(|other| other.database != *database), "TRUNCATE in several databases")?;
+        if named.iter().any(|target| target.is_of_cluster) {
+            refuse(named.len() > 1, "TRUNCATE of a table of the cluster beside others")?;
+            let restarts = truncate.identity == Some(TruncateIdentityOption::Restart);
+            refuse(
+                restarts && self.is_in_transaction(),
+                "TRUNCATE … RESTART IDENTITY of a table of the cluster between BEGIN and COMMIT",
+            )?;
+            let id = named[0].id;
+            let snapshot = self.names().snapshot_of(database)?;
+            if let Some((other, constraint)) =
+                referring(snapshot.catalog(), id).find(|(other, _)| other.id != id)
+            {
+                return Err(referred_to(constraint, other));
+            }
+            let count = self.write(database, |writer| {
+                self.definer.checks.cluster.truncate_in_cluster(writer, id, restarts)
+            })?;
+            return Ok(Outcome::Done { rows_affected: Some(count) });
+        }
+        let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
+        let snapshot = self.names().snapshot_of(database)?;
+        let cascade = truncate.cascade == Some(CascadeOption::Cascade);
+        let mut next = 0;
+        while let Some(id) = ids.get(next).copied() {
+            next += 1;
+            for (other, constraint) in referring(snapshot.catalog(), id) {
+                if ids.contains(&other.id) {
+                    continue;
+                }
+                if !cascade {
+                    return Err(referred_to(constraint, other));
+                }
+                ids.push(other.id);
+            }
+        }
+        let count = self.write(database, |writer| {
+            let mut count = 0;
+            for id in ids {
+                if truncate.identity == Some(TruncateIdentityOption::Restart) {
+                    let owned: Vec<_> = writer.catalog().owned_sequences(id).cloned().collect();
+                    for sequence in owned {
+                        let start = sequence.start;
+                        writer.alter_sequence(sequence, Some(start))?;
+                    }
+                }
+                let mut all = RoaringTreemap::new();
+                all.insert_range(0..snapshot.table_by_id(id).map_or(0, |table| table.positions()));
+                count += writer.delete(id, &all)?;
+            }
+            Ok(count)
+        })?;
+        Ok(Outcome::Done { rows_affected: Some(count) })
+    }
+}
+
+impl Writer<'_> {
     /// Returns what SET gives the columns of each row.
     ///
     /// # Errors
     /// `Syntax` for a value that is not of each row, and for a column that has two.
     pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
         let assigned = Assigned::of(target, assignments)?;
-        self.check_values(assignments)?;
+        self.compiler.check_values(assignments)?;
         Ok(assigned)
     }
 
+    /// Returns the positions in the first column of a query, and, if wanted, the other columns,
+    /// each position once.
+    pub(super) fn changed_rows(
+        &self,
+        query: Query,
+        parameters: &Parameters,
+        rows_wanted: bool,
+    ) -> Result<ChangedRows> {
+        self.changed_rows_within(query, parameters, rows_wanted, None)
+    }
+
+    /// Returns what [`Self::changed_rows`] does, in memory that is taken for the rows.
+    ///
+    /// # Errors
+    /// `OutOfMemory` if there is no room for them.
+    pub(super) fn changed_rows_within(
+        &self,
+        query: Query,
+        parameters: &Parameters,
+        rows_wanted: bool,
+        memory: Option<&Held>,
+    ) -> Result<ChangedRows> {
+        let mut changed = ChangedRows::default();
+        self.queries.each(query, parameters, &mut |batch| {
+            let found = batch.column(0).as_primitive::<UInt64Type>().values();
+            changed.found += found.len() as u64;
+            // A row that several rows of other tables match is changed once.
+            let first: BooleanArray =
+                found.iter().map(|position| Some(changed.positions.insert(*position))).collect();
+            if rows_wanted {
+                let others: Vec<usize> = (1..batch.num_columns()).collect();
+                let mut batch = batch;
+                if first.false_count() > 0 {
+                    batch =
+                        filter_record_batch(&batch, &first).map_err(|error| from_datafusion(error.into()))?;
+                }
+                changed.places.push(batch.column(0).as_primitive::<UInt64Type>().clone());
+                let rows = batch.project(&others).map_err(|error| from_datafusion(error.into()))?;
+                memory.map_or(Ok(()), |memory| memory.take(bytes_of(&rows)))?;
+                changed.rows.push(rows);
+            }
+            Ok(())
+        })?;
+        Ok(changed)
+    }
+
+    /// Returns the positions of changed rows, and what they become: what a query gave, and for all
+    /// other columns what is stored, which is read only now, at those positions.
+    pub(super) fn updated_rows(
+        &self,
+        target: &Target,
+        assigned: &Assigned,
+        changed: ChangedRows,
+    ) -> Result<Vec<(UInt64Array, RecordBatch)>> {
+        let threads = self.threads;
+        let whole = |(positions, given): (&UInt64Array, &RecordBatch)| {
+            assigned.complete(&target.data, positions, given, threads)
+        };
+        let rows = changed.places.iter().zip(&changed.rows).map(whole).collect::<Result<Vec<_>>>()?;
+        Ok(changed.places.into_iter().zip(self.as_rows_of(target, rows)?).collect())
+    }
+
+    /// Returns `Compiler::completion` of rows that have all columns, of which the generated ones have
+    /// no meaning; `None` when there are none.
+    pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
+        let table = target.data.entry();
+        if table.columns.iter().all(|column| column.generated.is_none()) {
+            return Ok(None);
+        }
+        let all: Vec<Option<usize>> = (0..table.columns.len()).map(Some).collect();
+        let snapshot = self.names().snapshot_of(&target.database)?;
+        self.compiler.completion(&target.database, snapshot.catalog(), table, &all).map(Some)
+    }
+
+    /// Returns values as a table's rows, in the engine's types, with the generated columns
+    /// computed.
+    pub(super) fn as_rows_of(&self, target: &Target, values: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+        let mut generation = self.generation(target)?;
+        let whole = |values: &RecordBatch| {
+            let rows = self.in_types_of(target, values)?;
+            match &mut generation {
+                Some(generation) => self.in_types_of(target, &generation.complete(&rows)?),
+                None => Ok(rows),
+            }
+        };
+        values.iter().map(whole).collect()
+    }
+
+    /// Returns values in the engine's types of a table's columns.
+    pub(super) fn in_types_of(&self, target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
+        let zone = self.compiler.time_zone();
+        let mut fields = Vec::new();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        for (column, array) in target.data.columns().iter().zip(values.columns()) {
+            let field = engine_field(&target.data, column);
+            let array = in_type_of(target, column, array, &zone)?;
+            fields.push(Field::new(field.name(), array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+            .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
+    }
+}
+
+impl Names<'_> {
     pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
         let Name { database, schema, name } = self.resolve(name)?;
         let snapshot = self.scope.database(&database)?.snapshot;
@@ -156,7 +424,7 @@ impl Session {
             });
         };
         let alias = alias.unwrap_or_else(|| name.clone());
-        Ok(Target::new(&self.scope, &database, &snapshot, data, &alias))
+        Ok(Target::new(self.scope, &database, &snapshot, data, &alias))
     }
 
     /// Returns the table of a name, as the statement sees it.
@@ -197,252 +465,6 @@ impl Session {
             ));
         };
         self.only_target_of(table)
-    }
-
-    /// Returns the query that a statement runs before it writes, and the table whose rows it finds.
-    ///
-    /// # Errors
-    /// `Unsupported` for a statement that runs none, or several.
-    pub(super) fn query_of(&self, statement: &Statement) -> Result<(Query, Option<Target>)> {
-        match statement {
-            Statement::Delete(delete) => {
-                let target = self.target_of_delete(delete)?.shown_only();
-                let others = delete.using.as_deref().unwrap_or_default();
-                let selection = self.narrowed(&target, others, delete.selection.clone())?;
-                let delete = Delete { selection, ..delete.clone() };
-                Ok((deleted_rows(&target, &delete, None)?, Some(target)))
-            }
-            Statement::Update(update) => {
-                let target = self.only_target_of(&update.table)?.shown_only();
-                let selection = self.narrowed(&target, others_of(update), update.selection.clone())?;
-                let update = Update { selection, ..update.clone() };
-                let assigned = match self.assigned_in_place(&target, &update)? {
-                    Some(assigned) => assigned,
-                    None => self.assigned(&target, &update.assignments)?,
-                };
-                Ok((updated_values(&target, &assigned, &update, None)?, Some(target)))
-            }
-            Statement::Insert(Insert { source: Some(source), .. }) => Ok((source.as_ref().clone(), None)),
-            _ => Err(Error::unsupported(
-                "EXPLAIN is of SELECT, INSERT with a query, UPDATE and DELETE; this statement runs no query, or several",
-            )),
-        }
-    }
-
-    pub(super) fn delete(&self, mut delete: Delete, parameters: &Parameters) -> Result<Outcome> {
-        refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
-        refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
-        refuse_output(delete.output.as_ref())?;
-        let target = self.target_of_delete(&delete)?;
-        let others = delete.using.as_deref().unwrap_or_default();
-        delete.selection = self.narrowed(&target, others, delete.selection.take())?;
-        let returning = self.returning(&target, others, delete.returning.take(), parameters)?;
-        let query = deleted_rows(&target, &delete, returning.as_ref())?;
-        let ChangedRows { positions, mut rows, .. } =
-            self.changed_rows(query, parameters, returning.is_some())?;
-        if returning.as_ref().is_some_and(Returning::has_versions) {
-            let each = rows.iter().map(|rows| with_versions(&target, rows, Did::Delete));
-            rows = each.collect::<Result<_>>()?;
-        }
-        let count = positions.len();
-        let modification = Modification { deleted: positions, ..Modification::default() };
-        self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &modification)?;
-            Ok((rows, count))
-        })
-    }
-
-    pub(super) fn update(&self, mut update: Update, parameters: &Parameters) -> Result<Outcome> {
-        refuse(!update.order_by.is_empty() || update.limit.is_some(), "UPDATE with ORDER BY or LIMIT")?;
-        refuse(update.or.is_some(), "UPDATE OR …")?;
-        refuse_output(update.output.as_ref())?;
-        let target = self.only_target_of(&update.table)?;
-        update.selection = self.narrowed(&target, others_of(&update), update.selection.clone())?;
-        if let Some(assigned) = self.assigned_in_place(&target, &update)? {
-            return self.update_in_place(&target, &assigned, &update, parameters);
-        }
-        let assigned = self.assigned(&target, &update.assignments)?;
-        let returned = update.returning.take();
-        let returning = self.returning(&target, others_of(&update), returned, parameters)?;
-        let query = updated_values(&target, &assigned, &update, returning.as_ref())?;
-        // Whole rows of a table of the cluster come from its nodes, and are kept until they are written.
-        let memory = target.is_of_cluster.then(|| self.hold("changed rows of other nodes", 0)).transpose()?;
-        let changed = self.changed_rows_within(query, parameters, true, memory.as_ref())?;
-        let count = changed.positions.len();
-        let others: Vec<RecordBatch> =
-            changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
-        let updated = self.updated_rows(&target, &assigned, changed)?;
-        let assigned = assigned.columns(&target);
-        let modification = Modification { updated, assigned, ..Modification::default() };
-        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
-        self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &modification)?;
-            let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
-                let rows = beside(rows, others)?;
-                match has_versions {
-                    true => {
-                        let old = self.stored_rows(&target, positions)?;
-                        with_versions(&target, &rows, Did::Update { old: &old })
-                    }
-                    false => Ok(rows),
-                }
-            });
-            Ok((rows.collect::<Result<_>>()?, count))
-        })
-    }
-
-    pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
-        refuse(truncate.partitions.is_some(), "TRUNCATE with PARTITION")?;
-        refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
-        let named = truncate.table_names.iter().map(|table| self.target(&table.name, None));
-        let named = named.collect::<Result<Vec<_>>>()?;
-        named.iter().try_for_each(|target| refuse_materialized(target.data.entry()))?;
-        let Some(Target { database, .. }) = named.first() else {
-            return Ok(Outcome::Done { rows_affected: Some(0) });
-        };
-        refuse(named.iter().any(|other| other.database != *database), "TRUNCATE in several databases")?;
-        if named.iter().any(|target| target.is_of_cluster) {
-            refuse(named.len() > 1, "TRUNCATE of a table of the cluster beside others")?;
-            let restarts = truncate.identity == Some(TruncateIdentityOption::Restart);
-            refuse(
-                restarts && self.is_in_transaction(),
-                "TRUNCATE … RESTART IDENTITY of a table of the cluster between BEGIN and COMMIT",
-            )?;
-            let id = named[0].id;
-            let snapshot = self.snapshot_of(database)?;
-            if let Some((other, constraint)) =
-                referring(snapshot.catalog(), id).find(|(other, _)| other.id != id)
-            {
-                return Err(referred_to(constraint, other));
-            }
-            let count = self.write(database, |writer| self.truncate_in_cluster(writer, id, restarts))?;
-            return Ok(Outcome::Done { rows_affected: Some(count) });
-        }
-        let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
-        let snapshot = self.snapshot_of(database)?;
-        let cascade = truncate.cascade == Some(CascadeOption::Cascade);
-        let mut next = 0;
-        while let Some(id) = ids.get(next).copied() {
-            next += 1;
-            for (other, constraint) in referring(snapshot.catalog(), id) {
-                if ids.contains(&other.id) {
-                    continue;
-                }
-                if !cascade {
-                    return Err(referred_to(constraint, other));
-                }
-                ids.push(other.id);
-            }
-        }
-        let count = self.write(database, |writer| {
-            let mut count = 0;
-            for id in ids {
-                if truncate.identity == Some(TruncateIdentityOption::Restart) {
-                    let owned: Vec<_> = writer.catalog().owned_sequences(id).cloned().collect();
-                    for sequence in owned {
-                        let start = sequence.start;
-                        writer.alter_sequence(sequence, Some(start))?;
-                    }
-                }
-                let mut all = RoaringTreemap::new();
-                all.insert_range(0..snapshot.table_by_id(id).map_or(0, |table| table.positions()));
-                count += writer.delete(id, &all)?;
-            }
-            Ok(count)
-        })?;
-        Ok(Outcome::Done { rows_affected: Some(count) })
-    }
-
-    /// Returns the positions in the first column of a query, and, if wanted, the other columns,
-    /// each position once.
-    pub(super) fn changed_rows(
-        &self,
-        query: Query,
-        parameters: &Parameters,
-        rows_wanted: bool,
-    ) -> Result<ChangedRows> {
-        self.changed_rows_within(query, parameters, rows_wanted, None)
-    }
-
-    /// Returns what [`Self::changed_rows`] does, in memory that is taken for the rows.
-    ///
-    /// # Errors
-    /// `OutOfMemory` if there is no room for them.
-    pub(super) fn changed_rows_within(
-        &self,
-        query: Query,
-        parameters: &Parameters,
-        rows_wanted: bool,
-        memory: Option<&Held>,
-    ) -> Result<ChangedRows> {
-        let outcome = self.query(as_statement(query), parameters)?;
-        let mut changed = ChangedRows::default();
-        self.each_batch(outcome, |batch| {
-            let found = batch.column(0).as_primitive::<UInt64Type>().values();
-            changed.found += found.len() as u64;
-            // A row that several rows of other tables match is changed once.
-            let first: BooleanArray =
-                found.iter().map(|position| Some(changed.positions.insert(*position))).collect();
-            if rows_wanted {
-                let others: Vec<usize> = (1..batch.num_columns()).collect();
-                let mut batch = batch;
-                if first.false_count() > 0 {
-                    batch =
-                        filter_record_batch(&batch, &first).map_err(|error| from_datafusion(error.into()))?;
-                }
-                changed.places.push(batch.column(0).as_primitive::<UInt64Type>().clone());
-                let rows = batch.project(&others).map_err(|error| from_datafusion(error.into()))?;
-                memory.map_or(Ok(()), |memory| memory.take(bytes_of(&rows)))?;
-                changed.rows.push(rows);
-            }
-            Ok(())
-        })?;
-        Ok(changed)
-    }
-
-    /// Returns the positions of changed rows, and what they become: what a query gave, and for all
-    /// other columns what is stored, which is read only now, at those positions.
-    pub(super) fn updated_rows(
-        &self,
-        target: &Target,
-        assigned: &Assigned,
-        changed: ChangedRows,
-    ) -> Result<Vec<(UInt64Array, RecordBatch)>> {
-        let threads = self.engine.options().threads;
-        let whole = |(positions, given): (&UInt64Array, &RecordBatch)| {
-            assigned.complete(&target.data, positions, given, threads)
-        };
-        let rows = changed.places.iter().zip(&changed.rows).map(whole).collect::<Result<Vec<_>>>()?;
-        Ok(changed.places.into_iter().zip(self.as_rows_of(target, rows)?).collect())
-    }
-
-    /// Returns values as a table's rows, in the engine's types, with the generated columns
-    /// computed.
-    pub(super) fn as_rows_of(&self, target: &Target, values: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
-        let mut generation = self.generation(target)?;
-        let whole = |values: &RecordBatch| {
-            let rows = self.in_types_of(target, values)?;
-            match &mut generation {
-                Some(generation) => self.in_types_of(target, &generation.complete(&rows)?),
-                None => Ok(rows),
-            }
-        };
-        values.iter().map(whole).collect()
-    }
-
-    /// Returns values in the engine's types of a table's columns.
-    pub(super) fn in_types_of(&self, target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
-        let zone = self.time_zone();
-        let mut fields = Vec::new();
-        let mut arrays: Vec<ArrayRef> = Vec::new();
-        for (column, array) in target.data.columns().iter().zip(values.columns()) {
-            let field = engine_field(&target.data, column);
-            let array = in_type_of(target, column, array, &zone)?;
-            fields.push(Field::new(field.name(), array.data_type().clone(), true));
-            arrays.push(array);
-        }
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
-            .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
     }
 }
 

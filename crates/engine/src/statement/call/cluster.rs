@@ -32,7 +32,7 @@ impl Session {
     /// appended.
     pub(super) fn generate_in_cluster(&self, node: &Node, tables: &[Table]) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
-        self.outside_transaction()?;
+        self.ddl().outside_transaction()?;
         let catalog = node.catch_up()?;
         let snapshot = self.scope.database(OWN_DATABASE)?.snapshot;
         let mut missing = Vec::new();

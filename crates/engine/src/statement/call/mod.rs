@@ -70,7 +70,7 @@ impl Session {
             .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
         let database = self.scope.current().0;
         if database == OWN_DATABASE
-            && let Some((node, _)) = self.cluster()
+            && let Some((node, _)) = self.in_cluster().cluster()
         {
             return self.generate_in_cluster(&node, &tables);
         }

@@ -1,0 +1,18 @@
+//! What the names in a statement stand for.
+
+use crate::session::Session;
+use hypostyle_catalog::scope::Scope;
+use std::sync::Arc;
+
+/// The databases, schemas and tables of a statement, and where it looks names up: all that those parts of
+/// statements touch which look at definitions alone. They run no query and write nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Names<'a> {
+    pub scope: &'a Arc<Scope>,
+}
+
+impl Session {
+    pub(super) fn names(&self) -> Names<'_> {
+        Names { scope: &self.scope }
+    }
+}
