@@ -110,8 +110,9 @@ impl Address {
             chunk_bytes: None,
             variables: None,
         };
+        let is_shown = !has_port(&url);
         for (name, value) in url.query_pairs() {
-            address.set(&name, &value)?;
+            address.set(&name, &value, is_shown)?;
         }
         match address.tls_cert.is_some() == address.tls_key.is_some() {
             true => Ok(address),
@@ -119,7 +120,9 @@ impl Address {
         }
     }
 
-    fn set(&mut self, option: &str, value: &str) -> Result<()> {
+    /// Sets an option. One that there is not is shown if it resembles one that there is, or cannot be of a
+    /// password.
+    fn set(&mut self, option: &str, value: &str, is_shown: bool) -> Result<()> {
         match option {
             "tls" => {
                 self.tls = match value {
@@ -147,7 +150,10 @@ impl Address {
             "password" => self.password = Some(value.into()),
             other => {
                 let suggestion = did_you_mean(other, OPTIONS);
-                return Err(wrong(format!("there is no option \"{other}\"{suggestion}")));
+                return Err(wrong(match is_shown || !suggestion.is_empty() {
+                    true => format!("there is no option \"{other}\"{suggestion}"),
+                    false => format!("there are no options but {}", OPTIONS.join(", ")),
+                }));
             }
         }
         Ok(())
@@ -161,8 +167,14 @@ impl Place {
                 let host = url.host_str().filter(|host| !host.is_empty());
                 let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
                 if !matches!(url.path(), "" | "/") {
-                    let shown = without_secrets(url.path());
-                    return Err(wrong(format!("a server has one database: \"{shown}\" is too much")));
+                    // What is behind a port and a slash may be a password of such, if the host is missing.
+                    return Err(wrong(match has_port(url) {
+                        true => "a server has one database: the address goes on behind its port".into(),
+                        false => {
+                            let shown = without_secrets(url.path());
+                            format!("a server has one database: \"{shown}\" is too much")
+                        }
+                    }));
                 }
                 let host = host.trim_matches(['[', ']']).to_string();
                 Ok(Self::Tcp { host, port: url.port().unwrap_or(PORT) })
@@ -219,6 +231,12 @@ fn without_word_for_port(place: &str) -> String {
 fn may_hide_a_password(text: &str) -> bool {
     let options = text.split_once('?').map_or("", |(_, options)| options);
     options.contains('@') || options.split('&').any(|option| option.starts_with("password="))
+}
+
+/// Says whether an address has a port. It may be the beginning of a password behind a user, if the host is
+/// missing.
+fn has_port(url: &Url) -> bool {
+    url.port().is_some()
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -296,6 +314,9 @@ mod tests {
         for (text, part) in [
             ("hypostyle://", "no host"),
             ("hypostyle://h/db", "\"/db\" is too much"),
+            ("hypostyle://h:1/db", "behind its port"),
+            ("hypostyle://h:1/?tsl=on", "did you mean \"tls\""),
+            ("hypostyle://h:1/?colour=red", "no options but tls, tls_ca"),
             ("hypostyle+unix://a/b", "three slashes"),
             ("hypostyle+unix://ada@a/b", "three slashes"),
             ("hypostyle://h?tsl=on", "did you mean \"tls\""),
@@ -330,6 +351,12 @@ mod tests {
             "hypostyle+unix://ada:1/secret%@/run/a.sock",
             "hypostyle://ada:secret",
             "hypostyle://ada:secret/",
+            "hypostyle://ada:12/secret",
+            "hypostyle://ada:12/secret/",
+            "hypostyle://ada:12/?secret",
+            "hypostyle://ada:12?secret",
+            "hypostyle://ada:12?secret=1",
+            "hypostyle://ada:12#secret",
             "hypostyle://ada:1?secret@h/",
             "hypostyle://ada:1/secret?x@h/",
             "hypostyle://h/?password=a&secret",
@@ -349,6 +376,9 @@ mod tests {
             "hypostyle://ada:*",
             "hypostyle://*:1/",
             "hypostyle://ada:1*@h/",
+            "hypostyle://ada:1/*",
+            "hypostyle://ada:1?*",
+            "hypostyle://ada:1#*",
             "hypostyle://ada:1/*@h/",
             "hypostyle://ada:1?*@h/",
             "hypostyle://h/*",
