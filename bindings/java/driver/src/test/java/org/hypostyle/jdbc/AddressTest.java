@@ -34,6 +34,8 @@ class AddressTest {
         assertFalse(of("jdbc:hypostyle:shop.hypo").isServer());
         fails("08001", () -> of("jdbc:hypostyle:"));
         fails("08001", () -> of("jdbc:other:x"));
+        assertEquals("/data/a:b@c.hypo", of("jdbc:hypostyle:/data/a:b@c.hypo").target());
+        fails("08001", () -> of("jdbc:hypostyle:/host:4953/"));
     }
 
     @Test
@@ -71,7 +73,8 @@ class AddressTest {
         List<String> urls = List.of("jdbc:other://ada:*@h/", "jdbc:hypostyle:ada:*@h", "jdbc:hypostyle:*",
                 "jdbc:hypostyle:shop.hypo?password=*", "jdbc:hypostyle:shop.hypo?password=a&s3cr=b",
                 "jdbc:hypostyle:shop.hypo?*=b", "jdbc:hypostyle://h/?password=*", "jdbc:hypostyle://h/?verify=*",
-                "jdbc:hypostyle:postgresql://h/?a=*", "jdbc:hypostyle:ada:s3cr\0@h");
+                "jdbc:hypostyle:postgresql://h/?a=*", "jdbc:hypostyle:/ada:*@h", "jdbc:hypostyle:/ada:s3cr@h",
+                "jdbc:hypostyle:/ada:1/s3cr@h", "jdbc:hypostyle:ada:s3cr\0@h");
         for (String url : urls) {
             SQLException error = assertThrows(SQLException.class, () -> of(url.replace("*", password)), url);
             for (Throwable told = error; told != null; told = told.getCause()) {
