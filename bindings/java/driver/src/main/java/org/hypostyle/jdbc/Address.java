@@ -181,7 +181,7 @@ record Address(String target, String shared, Map<String, String> options) {
             case "false":
             case "0":
             case "off": return false;
-            default: throw wrong(name, value);
+            default: throw wrong(name);
         }
     }
 
@@ -190,7 +190,7 @@ record Address(String target, String shared, Map<String, String> options) {
         try {
             return Integer.parseUnsignedInt(value);
         } catch (NumberFormatException error) {
-            throw wrong(name, value);
+            throw wrong(name);
         }
     }
 
@@ -205,7 +205,7 @@ record Address(String target, String shared, Map<String, String> options) {
             long number = Long.parseLong(value.substring(0, digits));
             return Math.multiplyExact(number, unit(value.substring(digits).strip().toLowerCase(Locale.ROOT)));
         } catch (IllegalArgumentException | ArithmeticException error) {
-            throw wrong(name, value);
+            throw wrong(name);
         }
     }
 
@@ -217,8 +217,9 @@ record Address(String target, String shared, Map<String, String> options) {
         return (long) Math.pow(unit.endsWith("ib") ? 1024 : 1000, power);
     }
 
-    private static SQLException wrong(String name, String value) {
-        return Errors.refused("HY024", "the property " + name + " cannot be \"" + value + "\"");
+    /** Does not tell the value: behind an ampersand it may be a part of a password. */
+    private static SQLException wrong(String name) {
+        return Errors.refused("HY024", "the property " + name + " has a value that it cannot have");
     }
 
     /** Describes the properties for tools, with the values that they have now. */

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** What URLs and properties mean. Needs no library. */
 class AddressTest {
@@ -82,6 +83,11 @@ class AddressTest {
                     assertFalse(told.getMessage().contains(part), told.getMessage());
                 }
             }
+        }
+        Address wrong = of("jdbc:hypostyle:shop.hypo?password=a&threads=s3cr&memory_limit=s3cr&read_only=s3cr");
+        for (Executable read : List.<Executable>of(() -> wrong.count("threads"), () -> wrong.bytes("memory_limit"),
+                () -> wrong.flag("read_only"))) {
+            assertFalse(assertThrows(SQLException.class, read).getMessage().contains("s3cr"));
         }
         // What may be wrong with these the library tells, which sees that there is a password before a name.
         assertEquals("hypostyle://h/?password=a&s3cr=", of("jdbc:hypostyle://h/?password=a&s3cr").target());
