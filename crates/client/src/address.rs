@@ -216,14 +216,15 @@ fn without_secrets(text: &str) -> String {
 fn without_word_for_port(place: &str) -> String {
     let host = place.split_once("://").map_or(place, |(_, rest)| rest);
     match host.split_once(':') {
-        Some((_, port))
-            if !host.starts_with('[')
-                && !port.trim_end_matches('/').bytes().all(|byte| byte.is_ascii_digit()) =>
-        {
+        Some((_, port)) if !host.starts_with('[') && !is_port(port.trim_end_matches('/')) => {
             format!("{}…", &place[..place.len() - port.len()])
         }
         _ => place.to_string(),
     }
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
 /// Says whether parts of an address that are taken for a path or an option may be those of a password: a
@@ -364,6 +365,11 @@ mod tests {
         ] {
             let error = Address::parse(text).unwrap_err();
             assert!(!error.message().contains("secret"), "{error}");
+        }
+        // Of digits alone.
+        for text in ["hypostyle://ada:12345678", "hypostyle://ada:12345678/", "hypostyle://ada:1/12345678"] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(!error.message().contains("12345678"), "{error}");
         }
     }
 
