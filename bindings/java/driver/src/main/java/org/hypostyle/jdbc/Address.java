@@ -35,8 +35,8 @@ record Address(String target, String shared, Map<String, String> options) {
     /** The password behind a user, which ends at the last @ before the options. */
     private static final Pattern PASSWORD = Pattern
             .compile("^(jdbc:hypostyle(?:\\+unix:(?://)?|:(?:[a-z+]+:)?//)[^:@/?]*):[^?]*@");
-    /** A server behind one slash, which would be taken for a path, and shown with its password. */
-    private static final Pattern ONE_SLASH = Pattern.compile("^/[^/:]+:");
+    /** A server behind one slash or none, which would be taken for a path, and shown with its password. */
+    private static final Pattern NO_PATH = Pattern.compile("^(?:/[^/:]+:|[^/:]{2,}:.*@)", Pattern.DOTALL);
     private static final Pattern PASSWORD_OPTION = Pattern.compile("([?&](?:ssl)?password=)[^&]*");
 
     private static Map<String, String> properties() {
@@ -135,7 +135,7 @@ record Address(String target, String shared, Map<String, String> options) {
         if (place.isEmpty()) {
             throw Errors.refused("08001", "the URL names no database: write jdbc:hypostyle:PATH or jdbc:hypostyle::memory:");
         }
-        if (ONE_SLASH.matcher(place).find()) {
+        if (NO_PATH.matcher(place).find()) {
             throw Errors.refused("08001", "the URL names no path and no server: that of a server has two slashes, as in "
                     + "jdbc:hypostyle://user@host:port/");
         }

@@ -36,7 +36,10 @@ class AddressTest {
         fails("08001", () -> of("jdbc:hypostyle:"));
         fails("08001", () -> of("jdbc:other:x"));
         assertEquals("/data/a:b@c.hypo", of("jdbc:hypostyle:/data/a:b@c.hypo").target());
+        assertEquals("./ada:b@c.hypo", of("jdbc:hypostyle:./ada:b@c.hypo").target());
+        assertEquals("C:/a:b@c.hypo", of("jdbc:hypostyle:C:/a:b@c.hypo").target());
         fails("08001", () -> of("jdbc:hypostyle:/host:4953/"));
+        fails("08001", () -> of("jdbc:hypostyle:ada:secret@host"));
     }
 
     @Test
