@@ -34,6 +34,9 @@ pub const BATCH_ROWS: usize = 8_192;
 /// Values that are read at once: what they become is in memory together.
 pub const VALUES_AT_ONCE: usize = 4 << 20;
 
+/// Values of one batch; with more columns it has fewer rows.
+pub const VALUES_MAX: usize = 1 << 20;
+
 /// The end of the whole records in some bytes.
 pub struct Scan {
     /// The offset after the last whole record; 0 if there is none.

@@ -322,6 +322,25 @@ async fn a_page_that_memory_cannot_hold_is_refused_before_it_is_decompressed() {
 }
 
 #[tokio::test]
+async fn batches_of_many_columns_have_few_rows() {
+    let directory = TestDirectory::new("width");
+    let names: Vec<String> = (0..300).map(|column| format!("c{column}")).collect();
+    let ones = numbers(vec![Some(1); 8_192]);
+    let rows = batch(names.iter().map(|name| (name.as_str(), Arc::clone(&ones))).collect());
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let path = directory.write("a.parquet", file);
+    for (columns, most) in [("*", (1 << 20) / 300), ("c0, c1", 8_192)] {
+        let sql = format!("SELECT {columns} FROM read_parquet('{path}')");
+        let batches = session(1 << 30).sql(&sql).await.unwrap().collect().await.unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).max(), Some(most), "{columns}");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 8_192, "{columns}");
+    }
+}
+
+#[tokio::test]
 async fn files_keep_their_place_however_often_they_are_named() {
     let directory = TestDirectory::new("again");
     let mut paths = Vec::new();

@@ -1,9 +1,11 @@
 //! Parquet files as a table. DataFusion scans them, in parallel and with the statistics that hold;
 //! the footers and the bytes that it reads are checked here.
 
+use crate::chunk::VALUES_MAX;
 use crate::damage::unless_damaged;
 use crate::file_column::{fields, is_hollow, merged};
 use crate::float_bounds::FloatFilters;
+use crate::nested::leaves;
 use crate::parquet_footer::Footer;
 use crate::parquet_reader::Readers;
 use crate::parquet_source::OrderedFiles;
@@ -129,6 +131,17 @@ impl ParquetTable {
         Ok(found)
     }
 
+    /// Returns how many rows a batch has, if these are fewer than in other tables: it has many columns.
+    fn batch_rows(&self, projection: Option<&Vec<usize>>, session: &dyn Session) -> Option<usize> {
+        let fields = self.schema.fields();
+        let width = match projection {
+            Some(places) => places.iter().map(|place| leaves(&fields[*place..=*place])).sum::<usize>().max(1),
+            None => leaves(fields),
+        };
+        let rows = (VALUES_MAX / width).max(1);
+        (rows < session.config().batch_size()).then_some(rows)
+    }
+
     /// Returns the columns to read, floats with one NaN, and UUIDs as text.
     fn projected(&self, projection: Option<&Vec<usize>>, session: &dyn Session) -> Result<ProjectionExprs> {
         let source = self.source.table_schema();
@@ -209,6 +222,7 @@ impl TableProvider for ParquetTable {
             .with_statistics(statistics)
             .with_limit(limit)
             .with_preserve_order(true)
+            .with_batch_size(self.batch_rows(projection, session))
             .build();
         Ok(DataSourceExec::from_data_source(OrderedFiles(Arc::new(config))))
     }

@@ -4,16 +4,17 @@ mod fit;
 mod keys;
 mod shape;
 
-use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat, VALUES_AT_ONCE};
+use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat, VALUES_AT_ONCE, VALUES_MAX};
 use crate::convert::{carrier, has_early_years, of_carrier, of_detected, type_name};
 use crate::input::{Input, check_text};
+use crate::nested::{leaves, parts};
 use crate::option::{JsonLayout, ReadOptions};
 use crate::raw::{
     Members, Nesting, Place, Raw, are_beyond, has_ends, may_have_wide_integers, with_wide_numbers,
 };
 use crate::reject::{Advice, Rejects, shown};
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use fit::Fit;
@@ -30,9 +31,6 @@ use std::sync::Arc;
 
 /// Bytes that the layout is told from.
 const HEAD_BYTES: u64 = 1 << 20;
-
-/// Values of one batch; with more columns it has fewer rows.
-const VALUES_MAX: usize = 1 << 20;
 
 /// Values that nothing is read into at once: one record may have a list of very many empty objects.
 const VALUES_REFUSED: usize = 1 << 27;
@@ -357,26 +355,11 @@ impl JsonFormat {
     }
 }
 
-/// Returns how many values a record has at least in all columns, those of structures counted one by one.
-fn leaves(fields: &Fields) -> usize {
-    fields.iter().map(|field| leaves_of(field.data_type())).sum::<usize>().max(1)
-}
-
-fn leaves_of(data_type: &DataType) -> usize {
-    match data_type {
-        DataType::Struct(fields) => leaves(fields),
-        DataType::List(element) | DataType::LargeList(element) | DataType::Map(element, _) => {
-            leaves_of(element.data_type())
-        }
-        _ => 1,
-    }
-}
-
-/// Returns how many of them are within lists, of which a record may have any number of elements.
-fn leaves_within_lists(fields: &Fields) -> usize {
-    let within = |field: &Arc<Field>| match field.data_type() {
+/// Returns how many of the [`leaves`] are within lists, of which a record may have any number of elements.
+fn leaves_within_lists(fields: &[FieldRef]) -> usize {
+    let within = |field: &FieldRef| match field.data_type() {
         DataType::Struct(fields) => leaves_within_lists(fields),
-        DataType::List(element) | DataType::LargeList(element) => leaves_of(element.data_type()),
+        DataType::List(_) | DataType::LargeList(_) => leaves(parts(field.data_type())),
         _ => 0,
     };
     fields.iter().map(within).sum()
