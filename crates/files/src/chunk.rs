@@ -6,11 +6,12 @@
 //! good files pay nothing for exact error messages.
 
 use crate::input::{Input, Stopped};
+use crate::nested::leaves;
 use crate::option::ReadOptions;
 use crate::ordered::{Emit, Ordered};
 use crate::reject::{Rejected, Rejects, shown};
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use hypostyle_types::{Error, Result};
 use std::io::Read;
@@ -36,6 +37,14 @@ pub const VALUES_AT_ONCE: usize = 4 << 20;
 
 /// Values of one batch; with more columns it has fewer rows.
 pub const VALUES_MAX: usize = 1 << 20;
+
+/// Returns how many rows a batch of some columns has, and how many batches may wait: as many as have some
+/// number of values together, from two to `most`.
+pub fn batches_of(fields: &[FieldRef], values: usize, most: usize) -> (usize, usize) {
+    let width = leaves(fields);
+    let rows = BATCH_ROWS.min(VALUES_MAX / width).max(1);
+    (rows, (values / (rows * width)).clamp(2, most))
+}
 
 /// The end of the whole records in some bytes.
 pub struct Scan {
@@ -243,7 +252,8 @@ pub fn read<F: TextFormat>(
     let stop = Arc::new(AtomicBool::new(false));
     let purpose = Purpose::Rows(Stopped::by(Arc::clone(&stop)));
     let chunks = Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, options, purpose);
-    let rows = Ordered::start(schema, threads, CHUNK_BATCHES, chunks, move |chunk, emit| {
+    let (_, waiting) = batches_of(schema.fields(), VALUES_AT_ONCE, CHUNK_BATCHES);
+    let rows = Ordered::start(schema, threads, waiting, chunks, move |chunk, emit| {
         read_chunk(format.as_ref(), &rejects, &chunk, emit)
     })?;
     // A thread that waits for a pipe has to be told that nobody waits for its rows.
@@ -359,7 +369,7 @@ mod tests {
     use super::*;
     use crate::reject::Advice;
     use arrow::array::{ArrayRef, AsArray, Int64Array};
-    use arrow::datatypes::Int64Type;
+    use arrow::datatypes::{DataType, Field, Int64Type};
     use std::sync::atomic::AtomicUsize;
 
     /// Lines of numbers, which counts the bytes that it parses.
@@ -449,6 +459,19 @@ mod tests {
             }
             let times = read_rows(rows, |row| (rows / 3..rows / 2).contains(&row));
             assert!(times <= 6.0, "{rows} rows, some in the middle bad: {times}");
+        }
+    }
+
+    #[test]
+    fn few_values_wait_whatever_the_width_of_a_table() {
+        for (width, expected) in
+            [(1, (8_192, 128)), (16, (8_192, 128)), (128, (8_192, 16)), (16_384, (64, 16)), (1 << 24, (1, 2))]
+        {
+            let number = || Arc::new(Field::new("a", DataType::Int64, true));
+            let fields: Vec<FieldRef> = (0..width.min(16_384)).map(|_| number()).collect();
+            let structure = Arc::new(Field::new("s", DataType::Struct(fields.clone().into()), true));
+            let fields = if width > 16_384 { vec![structure; width / 16_384] } else { fields };
+            assert_eq!(batches_of(&fields, 16 << 20, 128), expected, "{width}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! `COPY … FROM`: files read with the types and columns of a table.
 
 use crate::arrow_table::arrow_reader;
-use crate::chunk::read;
+use crate::chunk::{batches_of, read};
 use crate::convert::type_name;
 use crate::csv::{CsvFormat, detect};
 use crate::damage::{not_that_format, unless_damaged};
@@ -35,7 +35,13 @@ const ROW_GROUPS_MAX: usize = 4;
 /// Batches that one row group may have waiting: about a million rows.
 const ROW_GROUP_BATCHES: usize = 128;
 
-const BATCH_ROWS: usize = 8_192;
+/// Values of the batches that one row group may have waiting.
+const VALUES_WAITING: usize = 16 << 20;
+
+/// Returns how many rows a batch has, and how many batches of one row group may wait.
+fn rows_and_batches(target: &Schema) -> (usize, usize) {
+    batches_of(target.fields(), VALUES_WAITING, ROW_GROUP_BATCHES)
+}
 
 /// The input of COPY FROM.
 pub struct CopySource {
@@ -190,7 +196,8 @@ fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Ro
             row += batch.num_rows() as u64;
         }
     };
-    Ordered::start(schema, threads, ROW_GROUP_BATCHES, jobs.into_iter(), decode)
+    let (_, batches) = rows_and_batches(&schema);
+    Ordered::start(schema, threads, batches, jobs.into_iter(), decode)
 }
 
 /// Returns the rows of a row group, with the columns that the target has.
@@ -209,7 +216,8 @@ fn row_group(footer: &Footer, group: usize, target: &Schema, room: Room) -> Resu
         .map(|(index, _)| index)
         .collect();
     let mask = datafusion::parquet::arrow::ProjectionMask::roots(builder.parquet_schema(), wanted);
-    let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(BATCH_ROWS);
+    let (rows, _) = rows_and_batches(target);
+    let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(rows);
     reader.build().map_err(|error| damaged(&error))
 }
 
@@ -231,7 +239,8 @@ fn read_arrow(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Room
             row += batch.num_rows() as u64;
         }
     };
-    Ordered::start(schema, threads, ROW_GROUP_BATCHES, files.into_iter().map(Ok), decode)
+    let (_, batches) = rows_and_batches(&schema);
+    Ordered::start(schema, threads, batches, files.into_iter().map(Ok), decode)
 }
 
 fn find(fields: &Fields, name: &str) -> Option<usize> {
