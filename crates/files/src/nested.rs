@@ -19,8 +19,8 @@ pub fn parts(of: &DataType) -> &[FieldRef] {
     }
 }
 
-/// Returns how many values a row of some fields has, those of structures counted one by one, and one element of
-/// each list. It is one where there are no fields.
+/// Returns how many values a row of some fields has, those of structures counted one by one, and one element
+/// of each list. It is one where there are no fields.
 pub fn leaves(fields: &[FieldRef]) -> usize {
     let of = |field: &FieldRef| match field.data_type().is_nested() {
         true => leaves(parts(field.data_type())),
