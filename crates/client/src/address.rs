@@ -92,6 +92,7 @@ impl Address {
         let named = who
             .and_then(|(who, path)| who.ends_with('@').then(|| format!("{nobody}{who}{UNIX_HOST}/{path}")));
         let text = named.as_deref().unwrap_or(text);
+        let is_shown = !has_port(text);
         let url = Url::parse(text).map_err(|error| wrong(format!("\"{shown}\" is no address ({error})")))?;
         if url.fragment().is_some() {
             return Err(wrong("a # in a user or a password is written as %23".into()));
@@ -99,7 +100,7 @@ impl Address {
         let not_decoded = || wrong("the password is not percent-encoded UTF-8: a % in it is %25".into());
         let password = url.password().map(|password| percent_decode(password).ok_or_else(not_decoded));
         let mut address = Self {
-            place: Place::of(&url)?,
+            place: Place::of(&url, is_shown)?,
             user: decoded(url.username())?,
             password: password.transpose()?,
             tls: Tls::Auto,
@@ -110,7 +111,6 @@ impl Address {
             chunk_bytes: None,
             variables: None,
         };
-        let is_shown = !has_port(&url);
         for (name, value) in url.query_pairs() {
             address.set(&name, &value, is_shown)?;
         }
@@ -161,19 +161,19 @@ impl Address {
 }
 
 impl Place {
-    fn of(url: &Url) -> Result<Self> {
+    fn of(url: &Url, is_shown: bool) -> Result<Self> {
         match url.scheme() {
             "hypostyle" => {
                 let host = url.host_str().filter(|host| !host.is_empty());
                 let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
                 if !matches!(url.path(), "" | "/") {
                     // What is behind a port and a slash may be a password of such, if the host is missing.
-                    return Err(wrong(match has_port(url) {
-                        true => "a server has one database: the address goes on behind its port".into(),
-                        false => {
+                    return Err(wrong(match is_shown {
+                        true => {
                             let shown = without_secrets(url.path());
                             format!("a server has one database: \"{shown}\" is too much")
                         }
+                        false => "a server has one database: the address goes on behind its port".into(),
                     }));
                 }
                 let host = host.trim_matches(['[', ']']).to_string();
@@ -234,10 +234,13 @@ fn may_hide_a_password(text: &str) -> bool {
     options.contains('@') || options.split('&').any(|option| option.starts_with("password="))
 }
 
-/// Says whether an address has a port. It may be the beginning of a password behind a user, if the host is
-/// missing.
-fn has_port(url: &Url) -> bool {
-    url.port().is_some()
+/// Says whether an address has a colon behind its host, as before a port. It may be the one before a
+/// password, if the host is missing.
+fn has_port(text: &str) -> bool {
+    let behind = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let place = behind.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+    host.rsplit_once(']').map_or(host, |(_, port)| port).contains(':')
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -354,6 +357,8 @@ mod tests {
             "hypostyle://ada:secret/",
             "hypostyle://ada:12/secret",
             "hypostyle://ada:12/secret/",
+            "hypostyle://ada:/secret",
+            "hypostyle://ada:?secret",
             "hypostyle://ada:12/?secret",
             "hypostyle://ada:12?secret",
             "hypostyle://ada:12?secret=1",
