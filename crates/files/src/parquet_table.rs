@@ -204,13 +204,14 @@ impl TableProvider for ParquetTable {
         let files = files.collect::<Result<Vec<_>>>()?;
         let all = files.iter().filter_map(|file| file.statistics.as_deref());
         let statistics = Statistics::try_merge_iter(all, self.source.table_schema())?;
-        let room = Room::of(&session.runtime_env().memory_pool);
+        let pool = &session.runtime_env().memory_pool;
+        let (room, whole) = (Room::of(pool), Room::whole(pool));
         let mut options = TableParquetOptions::default();
         // They are believed without a check, and know other equal values than SQL does: 0 and -0.
         options.global.bloom_filter_on_read = false;
         let source = ParquetSource::new(self.source.clone())
             .with_table_parquet_options(options)
-            .with_parquet_file_reader_factory(Arc::new(Readers { room }));
+            .with_parquet_file_reader_factory(Arc::new(Readers { room, whole }));
         let projected = source.try_pushdown_projection(&self.projected(projection, session)?)?;
         let source = projected
             .ok_or_else(|| DataFusionError::Internal("Parquet files are not read by columns".to_string()))?;
