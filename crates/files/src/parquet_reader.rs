@@ -26,7 +26,7 @@ use std::sync::Arc;
 const PAGE: &str = "page";
 
 /// What is read, or decompressed, of all columns at once.
-const ROW_GROUP: &str = "row group";
+pub const ROW_GROUP: &str = "row group";
 
 /// Bytes that are read for the header of a page.
 const HEADER_BYTES: usize = 64 << 10;
@@ -175,20 +175,22 @@ fn largest_page(mut pages: &[u8]) -> u64 {
     largest
 }
 
-/// Checks the pages in a part of a file, of which the headers are read.
+/// Checks the pages in a part of a file, of which the headers are read, and returns what the largest one
+/// becomes.
 ///
 /// # Errors
 /// `OutOfMemory` for one that there is no room for.
-pub fn check_pages(file: &File, path: &Path, part: Range<u64>, room: Room) -> hypostyle_types::Result<()> {
-    let mut at = part.start;
+pub fn check_pages(file: &File, path: &Path, part: Range<u64>, room: Room) -> hypostyle_types::Result<u64> {
+    let (mut at, mut largest) = (part.start, 0);
     let mut window = vec![0; HEADER_BYTES];
     while at < part.end {
         let read = file.read_at(&mut window, at).unwrap_or(0);
         let Some((unpacked, packed, rest)) = page(&window[..read]) else { break };
         room.check(path, PAGE, unpacked)?;
+        largest = largest.max(unpacked);
         at = at.saturating_add((read - rest.len()) as u64).saturating_add(packed);
     }
-    Ok(())
+    Ok(largest)
 }
 
 /// Returns the sizes of a page without and with compression, and the bytes behind its header.
