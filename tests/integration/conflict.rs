@@ -138,6 +138,18 @@ fn what_touches_the_same_key_is_a_conflict() {
 }
 
 #[test]
+fn a_conflict_of_two_updates_says_so() {
+    let database = shop();
+    let (one, other) = (database.connect().unwrap(), database.connect().unwrap());
+    for connection in [&one, &other] {
+        connection.execute("BEGIN; UPDATE item SET n = n + 1 WHERE id = 4").unwrap();
+    }
+    one.execute("COMMIT").unwrap();
+    let error = other.execute("COMMIT").map(drop).unwrap_err();
+    assert!(error.message().contains("updated"), "{error}");
+}
+
+#[test]
 fn declaring_a_reference_excludes_changes_of_what_is_referred_to() {
     let database = shop();
     let (one, other) = (database.connect().unwrap(), database.connect().unwrap());

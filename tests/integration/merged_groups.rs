@@ -118,3 +118,49 @@ fn merged_groups_are_those_of_their_rows() {
         }
     }
 }
+
+/// Aggregates of all rows whose values do not follow from the order in which rows come.
+fn is_of_any_order(aggregate: &str) -> bool {
+    ["count", "min", "max", "bool_", "every", "bit_"].iter().any(|name| aggregate.starts_with(name))
+}
+
+#[test]
+fn aggregates_of_files_are_those_of_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = OpenOptions { threads: Some(2), ..OpenOptions::default() };
+    let database = Database::open(directory.path().join("files"), options).unwrap();
+    let connection = database.connect().unwrap();
+    fill(&connection, 8, 7);
+    let path = directory.path().display();
+    for format in ["parquet", "arrow", "csv", "json"] {
+        connection.execute(&format!("COPY c TO '{path}/c.{format}'")).unwrap();
+    }
+    let columns = "columns => {'g': 'INTEGER', 'i': 'INTEGER', 'd': 'DECIMAL(38,2)', 'f': 'DOUBLE', 'r': 'REAL', \
+                   'o': 'BOOLEAN', 't': 'VARCHAR'}";
+    let sources = [
+        format!("'{path}/c.parquet'"),
+        format!("'{path}/c.arrow'"),
+        format!("read_csv('{path}/c.csv', {columns})"),
+        format!("read_json('{path}/c.json', {columns})"),
+        "(SELECT * FROM c WHERE g IS NOT NULL) AS q".to_string(),
+    ];
+    // The two zeros are equal, and either may be shown.
+    let found = |sql: &str| -> Vec<String> {
+        let cells =
+            |line: &str| line.split('|').map(|cell| cell.trim().replace("-0.0", "0.0")).collect::<Vec<_>>();
+        let shown = rows(&connection, sql);
+        shown.lines().filter(|line| line.starts_with('|')).map(|line| cells(line).join("|")).collect()
+    };
+    for aggregate in AGGREGATES {
+        let grouped =
+            |source: &str| format!("SELECT g, {aggregate} AS a FROM {source} GROUP BY g ORDER BY g");
+        let all = |source: &str| format!("SELECT {aggregate} AS a FROM {source}");
+        let expected = (found(&grouped("c")), found(&all("c")));
+        for source in &sources {
+            assert_eq!(found(&grouped(source)), expected.0, "{}", grouped(source));
+            if is_of_any_order(aggregate) {
+                assert_eq!(found(&all(source)), expected.1, "{}", all(source));
+            }
+        }
+    }
+}

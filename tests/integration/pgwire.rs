@@ -772,6 +772,22 @@ fn what_a_client_prepares_and_binds_takes_memory_of_its_session() {
 }
 
 #[test]
+fn open_cursors_take_memory_of_their_session() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("SET memory_limit = '4MB'");
+    let declare = |client: &mut Client, number: usize| {
+        let of = "SELECT x FROM generate_series(1, 1000000) AS g (x)";
+        shown(&client.query(&format!("DECLARE c{number} CURSOR FOR {of}")))
+    };
+    client.query("BEGIN");
+    let mut answers = (0..200).map(|number| declare(&mut client, number));
+    assert_eq!(answers.find(|answer| answer != "DECLARE CURSOR T").as_deref(), Some("E53200 E"));
+    client.query("ROLLBACK; BEGIN");
+    assert_eq!(declare(&mut client, 0), "DECLARE CURSOR T");
+}
+
+#[test]
 fn a_long_row_of_copy_takes_memory_of_its_session() {
     let running = serve();
     let mut client = Client::new(&running);

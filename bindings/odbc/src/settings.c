@@ -205,8 +205,9 @@ static bool read_boolean(const char *text, int32_t *out) {
   return false;
 }
 
-static SQLRETURN refuse(connection *conn, const char *keyword, const char *value, const char *wanted) {
-  return fail(conn, "HY024", "%s=%s: %s is wanted", keyword, value, wanted);
+/* Refuses a value. It is not told: behind a semicolon it may be a part of a password. */
+static SQLRETURN refuse(connection *conn, const char *keyword, const char *wanted) {
+  return fail(conn, "HY024", "%s: %s is wanted", keyword, wanted);
 }
 
 static bool is_given(const char *text) { return text != NULL && *text != '\0'; }
@@ -217,19 +218,18 @@ SQLRETURN options_of(connection *conn, hypostyle_options *out) {
   out->size = sizeof *out;
   uint64_t count;
   if (is_given(s->read_only) && !read_boolean(s->read_only, &out->read_only))
-    return refuse(conn, "READONLY", s->read_only, "1 or 0");
+    return refuse(conn, "READONLY", "1 or 0");
   if (conn->access_mode == SQL_MODE_READ_ONLY) out->read_only = 1;
   if (is_given(s->threads)) {
-    if (!read_count(s->threads, 1024, &count))
-      return refuse(conn, "THREADS", s->threads, "a number up to 1024");
+    if (!read_count(s->threads, 1024, &count)) return refuse(conn, "THREADS", "a number up to 1024");
     out->threads = (uint32_t)count;
   }
   if (is_given(s->memory_limit) && !read_size(s->memory_limit, &out->memory_limit))
-    return refuse(conn, "MEMORYLIMIT", s->memory_limit, "a number of bytes, also with KB, MB, GB or TB");
+    return refuse(conn, "MEMORYLIMIT", "a number of bytes, also with KB, MB, GB or TB");
   conn->text_size = 65535;
   if (is_given(s->text_size)) {
     if (!read_count(s->text_size, INT32_MAX / 4, &count) || count == 0)
-      return refuse(conn, "TEXTSIZE", s->text_size, "a number of characters");
+      return refuse(conn, "TEXTSIZE", "a number of characters");
     conn->text_size = (SQLULEN)count;
   }
   if (is_given(s->temp_directory)) out->temp_directory = s->temp_directory;

@@ -163,6 +163,9 @@ def test_a_database_on_disk_is_there_again(directory):
 def test_wrong_openings(tmp_path):
     with pytest.raises(hypostyle.NotFoundError):
         hypostyle.connect(tmp_path / "nowhere", read_only=True)
+    with pytest.raises(hypostyle.NotFoundError, match="make it first"):
+        hypostyle.connect(tmp_path / "nowhere" / "x.hypo")
+    assert not list(tmp_path.iterdir())
     with pytest.raises(hypostyle.DataError, match="threads is 0"):
         hypostyle.connect(threads=0)
     with pytest.raises(hypostyle.DataError):

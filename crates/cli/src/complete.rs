@@ -111,6 +111,9 @@ pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
         [.., qualifier, dot] if dot.is_symbol(".") => {
             names_within(&unquote_name(qualifier.text), &tables_around(position, &all), catalog)
         }
+        [.., word] if expects_by(word) => {
+            words_like(&["BY"], if typed.is_empty() { word.text } else { typed }).collect()
+        }
         _ if expects_table(before) => table_names(catalog),
         [] | [_] if expects_setting(before) => settings(before, typed, catalog),
         _ => {
@@ -190,6 +193,12 @@ fn expects_table(before: &[Token<'_>]) -> bool {
         Some(word) => BEFORE_TABLE.contains(&word),
         None => false,
     }
+}
+
+/// Says whether nothing but BY can stand behind a word.
+fn expects_by(word: &Token<'_>) -> bool {
+    word.kind == TokenKind::Word
+        && ["ORDER", "GROUP", "PARTITION"].iter().any(|known| word.text.eq_ignore_ascii_case(known))
 }
 
 /// Says whether the next name is a setting's.
@@ -318,6 +327,9 @@ mod tests {
     fn keywords_follow_the_case_typed() {
         assert_eq!(words("SEL|"), ["SELECT"]);
         assert_eq!(words("sel|"), ["select"]);
+        assert_eq!(words("SELECT * FROM orders ORDER |"), ["BY"]);
+        assert_eq!(words("select * from orders group b|"), ["by"]);
+        assert_eq!(words("SELECT rank() OVER (PARTITION |"), ["BY"]);
         assert_eq!(words("|"), ["o_key", "o_date", "\"Total\"", "l_key", "l_tax", "at"]);
     }
 

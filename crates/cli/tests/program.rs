@@ -131,6 +131,15 @@ fn a_file_that_is_missing_is_not_imported() {
 }
 
 #[test]
+fn a_database_is_made_in_a_directory_that_is_there() {
+    let directory = directory("no-parent");
+    let run = run(&[&path(&directory, "x/y.hypo"), "-c", "SELECT 1"]);
+    assert_ne!(run.status, Some(0));
+    assert!(run.err.contains("no directory") && run.err.contains("make it first"), "{}", run.err);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0);
+}
+
+#[test]
 fn a_file_without_an_ending_is_not_taken_for_a_table() {
     let file = path(&directory("no-ending"), "numbers");
     std::fs::write(&file, "a\n1\n").unwrap();

@@ -92,6 +92,7 @@ impl Address {
         let named = who
             .and_then(|(who, path)| who.ends_with('@').then(|| format!("{nobody}{who}{UNIX_HOST}/{path}")));
         let text = named.as_deref().unwrap_or(text);
+        let is_shown = !has_port(text);
         let url = Url::parse(text).map_err(|error| wrong(format!("\"{shown}\" is no address ({error})")))?;
         if url.fragment().is_some() {
             return Err(wrong("a # in a user or a password is written as %23".into()));
@@ -99,7 +100,7 @@ impl Address {
         let not_decoded = || wrong("the password is not percent-encoded UTF-8: a % in it is %25".into());
         let password = url.password().map(|password| percent_decode(password).ok_or_else(not_decoded));
         let mut address = Self {
-            place: Place::of(&url)?,
+            place: Place::of(&url, is_shown)?,
             user: decoded(url.username())?,
             password: password.transpose()?,
             tls: Tls::Auto,
@@ -111,7 +112,7 @@ impl Address {
             variables: None,
         };
         for (name, value) in url.query_pairs() {
-            address.set(&name, &value)?;
+            address.set(&name, &value, is_shown)?;
         }
         match address.tls_cert.is_some() == address.tls_key.is_some() {
             true => Ok(address),
@@ -119,7 +120,9 @@ impl Address {
         }
     }
 
-    fn set(&mut self, option: &str, value: &str) -> Result<()> {
+    /// Sets an option. One that there is not is shown if it resembles one that there is, or cannot be of a
+    /// password.
+    fn set(&mut self, option: &str, value: &str, is_shown: bool) -> Result<()> {
         match option {
             "tls" => {
                 self.tls = match value {
@@ -147,7 +150,10 @@ impl Address {
             "password" => self.password = Some(value.into()),
             other => {
                 let suggestion = did_you_mean(other, OPTIONS);
-                return Err(wrong(format!("there is no option \"{other}\"{suggestion}")));
+                return Err(wrong(match is_shown || !suggestion.is_empty() {
+                    true => format!("there is no option \"{other}\"{suggestion}"),
+                    false => format!("there are no options but {}", OPTIONS.join(", ")),
+                }));
             }
         }
         Ok(())
@@ -155,14 +161,20 @@ impl Address {
 }
 
 impl Place {
-    fn of(url: &Url) -> Result<Self> {
+    fn of(url: &Url, is_shown: bool) -> Result<Self> {
         match url.scheme() {
             "hypostyle" => {
                 let host = url.host_str().filter(|host| !host.is_empty());
                 let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
                 if !matches!(url.path(), "" | "/") {
-                    let shown = without_secrets(url.path());
-                    return Err(wrong(format!("a server has one database: \"{shown}\" is too much")));
+                    // What is behind a port and a slash may be a password of such, if the host is missing.
+                    return Err(wrong(match is_shown {
+                        true => {
+                            let shown = without_secrets(url.path());
+                            format!("a server has one database: \"{shown}\" is too much")
+                        }
+                        false => "a server has one database: the address goes on behind its port".into(),
+                    }));
                 }
                 let host = host.trim_matches(['[', ']']).to_string();
                 Ok(Self::Tcp { host, port: url.port().unwrap_or(PORT) })
@@ -204,14 +216,15 @@ fn without_secrets(text: &str) -> String {
 fn without_word_for_port(place: &str) -> String {
     let host = place.split_once("://").map_or(place, |(_, rest)| rest);
     match host.split_once(':') {
-        Some((_, port))
-            if !host.starts_with('[')
-                && !port.trim_end_matches('/').bytes().all(|byte| byte.is_ascii_digit()) =>
-        {
+        Some((_, port)) if !host.starts_with('[') && !is_port(port.trim_end_matches('/')) => {
             format!("{}…", &place[..place.len() - port.len()])
         }
         _ => place.to_string(),
     }
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
 /// Says whether parts of an address that are taken for a path or an option may be those of a password: a
@@ -219,6 +232,15 @@ fn without_word_for_port(place: &str) -> String {
 fn may_hide_a_password(text: &str) -> bool {
     let options = text.split_once('?').map_or("", |(_, options)| options);
     options.contains('@') || options.split('&').any(|option| option.starts_with("password="))
+}
+
+/// Says whether an address has a colon behind its host, as before a port. It may be the one before a
+/// password, if the host is missing.
+fn has_port(text: &str) -> bool {
+    let behind = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let place = behind.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = place.rsplit_once('@').map_or(place, |(_, host)| host);
+    host.rsplit_once(']').map_or(host, |(_, port)| port).contains(':')
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -296,6 +318,9 @@ mod tests {
         for (text, part) in [
             ("hypostyle://", "no host"),
             ("hypostyle://h/db", "\"/db\" is too much"),
+            ("hypostyle://h:1/db", "behind its port"),
+            ("hypostyle://h:1/?tsl=on", "did you mean \"tls\""),
+            ("hypostyle://h:1/?colour=red", "no options but tls, tls_ca"),
             ("hypostyle+unix://a/b", "three slashes"),
             ("hypostyle+unix://ada@a/b", "three slashes"),
             ("hypostyle://h?tsl=on", "did you mean \"tls\""),
@@ -330,6 +355,14 @@ mod tests {
             "hypostyle+unix://ada:1/secret%@/run/a.sock",
             "hypostyle://ada:secret",
             "hypostyle://ada:secret/",
+            "hypostyle://ada:12/secret",
+            "hypostyle://ada:12/secret/",
+            "hypostyle://ada:/secret",
+            "hypostyle://ada:?secret",
+            "hypostyle://ada:12/?secret",
+            "hypostyle://ada:12?secret",
+            "hypostyle://ada:12?secret=1",
+            "hypostyle://ada:12#secret",
             "hypostyle://ada:1?secret@h/",
             "hypostyle://ada:1/secret?x@h/",
             "hypostyle://h/?password=a&secret",
@@ -337,6 +370,11 @@ mod tests {
         ] {
             let error = Address::parse(text).unwrap_err();
             assert!(!error.message().contains("secret"), "{error}");
+        }
+        // Of digits alone.
+        for text in ["hypostyle://ada:12345678", "hypostyle://ada:12345678/", "hypostyle://ada:1/12345678"] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(!error.message().contains("12345678"), "{error}");
         }
     }
 
@@ -349,6 +387,9 @@ mod tests {
             "hypostyle://ada:*",
             "hypostyle://*:1/",
             "hypostyle://ada:1*@h/",
+            "hypostyle://ada:1/*",
+            "hypostyle://ada:1?*",
+            "hypostyle://ada:1#*",
             "hypostyle://ada:1/*@h/",
             "hypostyle://ada:1?*@h/",
             "hypostyle://h/*",

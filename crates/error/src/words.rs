@@ -221,9 +221,45 @@ pub fn with_nearest_function<'a>(
     }
 }
 
+/// What is told of a library's operator that needs memory, by a part of its name.
+const CONSUMERS: [(&str, &str); 6] = [
+    ("Join", "a join"),
+    ("Window", "a window function"),
+    ("TopK", "ORDER BY with LIMIT"),
+    ("Sort", "a sort"),
+    ("Aggregate", "GROUP BY or an aggregate"),
+    ("Recursive", "a recursive query"),
+];
+
+/// Returns what needs memory. What we have named ourselves begins with a small letter.
+fn consumer(name: &str) -> &str {
+    if !name.starts_with(|first: char| first.is_ascii_uppercase()) {
+        return name;
+    }
+    CONSUMERS.iter().find(|(part, _)| name.contains(part)).map_or("an operator", |(_, told)| *told)
+}
+
+/// Returns what the pool of memory says, without its names of operators, others' among them.
+fn of_pool(message: &str) -> Option<String> {
+    let (_, allocation) = message.rsplit_once("Failed to allocate additional ")?;
+    let (wanted, pool) = allocation.split_once(" already allocated for this reservation - ")?;
+    let (bytes, held) = wanted.split_once(" for ")?;
+    let (name, _) = held.rsplit_once(" with ")?;
+    let (left, _) = pool.split_once(" remain ")?;
+    Some(format!("memory is exhausted: {} needs {bytes} more, and {left} are left", consumer(name)))
+}
+
+/// Returns what is said of a query that has its share of the memory.
+fn of_share(message: &str) -> Option<String> {
+    let (name, rest) = message.split_once(" needs ")?;
+    Some(format!("{} needs {rest}", consumer(name)))
+}
+
 /// Returns the error of memory that is exhausted, with the limit to raise unless it is the query's own.
 pub fn out_of_memory(message: &str) -> Error {
     let raise = if message.contains("query_memory_limit") { "" } else { "; raise memory_limit" };
+    let told = of_pool(message).or_else(|| of_share(message));
+    let message = told.as_deref().unwrap_or(message);
     Error::new(ErrorKind::OutOfMemory, format!("{message}{raise} or make the query smaller"))
 }
 
@@ -767,6 +803,34 @@ mod tests {
         assert_eq!(state("anything else"), "42601");
         let own = Error::new(ErrorKind::Syntax, "LIMIT must be >= 0").with_sqlstate("42702");
         assert_eq!(with_state(own).sqlstate(), "42702");
+    }
+
+    #[test]
+    fn operators_that_need_memory_are_told_in_words_of_sql() {
+        let pool = |name: &str| {
+            format!(
+                "Additional allocation failed for {name} with top memory consumers (across reservations) as:\n  \
+                 {name}#819619(can spill: false) consumed 50.0 B, peak 70.0 B.\nError: Failed to allocate additional \
+                 150.0 B for {name} with 0.0 B already allocated for this reservation - 5.0 B remain available for \
+                 the total memory pool: fair(pool_size: 100.0 B)"
+            )
+        };
+        let left = "needs 150.0 B more, and 5.0 B are left; raise memory_limit or make the query smaller";
+        for (name, told) in [
+            ("TopK[0]", "ORDER BY with LIMIT"),
+            ("SortMergeJoinStream[1]", "a join"),
+            ("ExternalSorterMerge[1]", "a sort"),
+            ("GroupedHashAggregateStream[0] (sum(x) with y)", "GROUP BY or an aggregate"),
+            ("NewExec[3]", "an operator"),
+            ("rows of \"TopK[0] with t\"", "rows of \"TopK[0] with t\""),
+        ] {
+            assert_eq!(out_of_memory(&pool(name)).message(), format!("memory is exhausted: {told} {left}"));
+        }
+        let share = "TopK[0] needs 9 bytes more than the 8 that the statement has, and it may have 10; raise \
+                     query_memory_limit";
+        let told = out_of_memory(share);
+        assert!(told.message().starts_with("ORDER BY with LIMIT needs 9 bytes more"), "{told}");
+        assert!(!told.message().contains("raise memory_limit"), "{told}");
     }
 
     #[test]

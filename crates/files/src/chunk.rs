@@ -6,11 +6,12 @@
 //! good files pay nothing for exact error messages.
 
 use crate::input::{Input, Stopped};
+use crate::nested::leaves;
 use crate::option::ReadOptions;
 use crate::ordered::{Emit, Ordered};
 use crate::reject::{Rejected, Rejects, shown};
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use hypostyle_types::{Error, Result};
 use std::io::Read;
@@ -30,6 +31,20 @@ const CHUNK_BATCHES: usize = 16;
 
 /// Rows of one batch.
 pub const BATCH_ROWS: usize = 8_192;
+
+/// Values that are read at once: what they become is in memory together.
+pub const VALUES_AT_ONCE: usize = 4 << 20;
+
+/// Values of one batch; with more columns it has fewer rows.
+pub const VALUES_MAX: usize = 1 << 20;
+
+/// Returns how many rows a batch of some columns has, and how many batches may wait: as many as have some
+/// number of values together, from two to `most`.
+pub fn batches_of(fields: &[FieldRef], values: usize, most: usize) -> (usize, usize) {
+    let width = leaves(fields);
+    let rows = BATCH_ROWS.min(VALUES_MAX / width).max(1);
+    (rows, (values / (rows * width)).clamp(2, most))
+}
 
 /// The end of the whole records in some bytes.
 pub struct Scan {
@@ -62,6 +77,12 @@ pub trait TextFormat: Send + Sync + 'static {
 
     /// Returns the place of each record in bytes that hold whole records.
     fn records(&self, bytes: &[u8]) -> Vec<Range<usize>>;
+
+    /// Returns how many records may be read at once, if there may be more of them in some bytes. Records may
+    /// be short and have many columns, most of which have no value in them.
+    fn records_at_once(&self, _bytes: &[u8]) -> Option<usize> {
+        None
+    }
 
     /// Says what is wrong with one record that does not parse.
     fn explain(&self, record: &[u8], error: &ArrowError) -> Fault;
@@ -231,20 +252,44 @@ pub fn read<F: TextFormat>(
     let stop = Arc::new(AtomicBool::new(false));
     let purpose = Purpose::Rows(Stopped::by(Arc::clone(&stop)));
     let chunks = Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, options, purpose);
-    let rows = Ordered::start(schema, threads, CHUNK_BATCHES, chunks, move |chunk, emit| {
-        match format.parse(&chunk.bytes) {
+    let (_, waiting) = batches_of(schema.fields(), VALUES_AT_ONCE, CHUNK_BATCHES);
+    let rows = Ordered::start(schema, threads, waiting, chunks, move |chunk, emit| {
+        read_chunk(format.as_ref(), &rejects, &chunk, emit)
+    })?;
+    // A thread that waits for a pipe has to be told that nobody waits for its rows.
+    Ok(rows.at_end(move || stop.store(true, Ordering::Relaxed)))
+}
+
+/// Reads the rows of a chunk, until nobody wants more.
+fn read_chunk<F: TextFormat>(
+    format: &F,
+    rejects: &Rejects,
+    chunk: &Chunk,
+    emit: &mut Emit<'_>,
+) -> Result<()> {
+    let Some(most) = format.records_at_once(&chunk.bytes) else {
+        return match format.parse(&chunk.bytes) {
             Ok(batches) => {
                 batches.into_iter().all(emit);
                 Ok(())
             }
             Err(_) => {
                 let records = format.records(&chunk.bytes);
-                read_carefully(format.as_ref(), &rejects, &chunk, &records, emit).map(drop)
+                read_carefully(format, rejects, chunk, &records, emit).map(drop)
             }
+        };
+    };
+    for records in format.records(&chunk.bytes).chunks(most.max(1)) {
+        let bytes = &chunk.bytes[records[0].start..records[records.len() - 1].end];
+        let goes_on = match format.parse(bytes) {
+            Ok(batches) => batches.into_iter().all(&mut *emit),
+            Err(_) => read_carefully(format, rejects, chunk, records, emit)?,
+        };
+        if !goes_on {
+            break;
         }
-    })?;
-    // A thread that waits for a pipe has to be told that nobody waits for its rows.
-    Ok(rows.at_end(move || stop.store(true, Ordering::Relaxed)))
+    }
+    Ok(())
 }
 
 /// Reads what can be read of rows that do not parse together, and reports the rest, in order; false when
@@ -324,13 +369,15 @@ mod tests {
     use super::*;
     use crate::reject::Advice;
     use arrow::array::{ArrayRef, AsArray, Int64Array};
-    use arrow::datatypes::Int64Type;
+    use arrow::datatypes::{DataType, Field, Int64Type};
     use std::sync::atomic::AtomicUsize;
 
     /// Lines of numbers, which counts the bytes that it parses.
     #[derive(Default)]
     struct Numbers {
         parsed: AtomicUsize,
+        /// The records that are read at once.
+        most: Option<usize>,
     }
 
     impl TextFormat for Numbers {
@@ -364,6 +411,10 @@ mod tests {
                 end - line.len()..end
             });
             lines.collect()
+        }
+
+        fn records_at_once(&self, _: &[u8]) -> Option<usize> {
+            self.most
         }
 
         fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
@@ -409,6 +460,48 @@ mod tests {
             let times = read_rows(rows, |row| (rows / 3..rows / 2).contains(&row));
             assert!(times <= 6.0, "{rows} rows, some in the middle bad: {times}");
         }
+    }
+
+    #[test]
+    fn few_values_wait_whatever_the_width_of_a_table() {
+        for (width, expected) in
+            [(1, (8_192, 128)), (16, (8_192, 128)), (128, (8_192, 16)), (16_384, (64, 16)), (1 << 24, (1, 2))]
+        {
+            let number = || Arc::new(Field::new("a", DataType::Int64, true));
+            let fields: Vec<FieldRef> = (0..width.min(16_384)).map(|_| number()).collect();
+            let structure = Arc::new(Field::new("s", DataType::Struct(fields.clone().into()), true));
+            let fields = if width > 16_384 { vec![structure; width / 16_384] } else { fields };
+            assert_eq!(batches_of(&fields, 16 << 20, 128), expected, "{width}");
+        }
+    }
+
+    #[test]
+    fn rows_are_read_in_pieces_where_they_become_much() {
+        let bytes = (0..10).map(|row| if row == 6 { "x\n".into() } else { format!("{row}\n") });
+        let chunk = Chunk { file: "x".into(), line: 3, bytes: bytes.collect::<String>().into_bytes() };
+        let options =
+            ReadOptions { ignore_errors: true, rejects_table: Some("r".into()), ..ReadOptions::default() };
+        for most in [1, 3, 4, 10, 100] {
+            let format = Numbers { most: Some(most), ..Numbers::default() };
+            let rejects = Rejects::new(&options, Advice::None);
+            let mut read: Vec<Vec<i64>> = Vec::new();
+            let mut emit = |batch: RecordBatch| {
+                read.push(batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+                true
+            };
+            read_chunk(&format, &rejects, &chunk, &mut emit).unwrap();
+            assert!(read.iter().all(|rows| rows.len() <= most), "{most}: {read:?}");
+            assert_eq!(read.concat(), [0, 1, 2, 3, 4, 5, 7, 8, 9], "{most}");
+            assert_eq!(rejects.take().iter().map(|row| row.line).collect::<Vec<_>>(), [9], "{most}");
+        }
+        let format = Numbers { most: Some(2), ..Numbers::default() };
+        let mut read = 0;
+        let mut emit = |batch: RecordBatch| {
+            read += batch.num_rows();
+            false
+        };
+        read_chunk(&format, &Rejects::new(&options, Advice::None), &chunk, &mut emit).unwrap();
+        assert_eq!(read, 2);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use datafusion::execution::context::SessionContext;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{Expr, col, lit};
 use datafusion::parquet::arrow::ArrowWriter;
+use datafusion::parquet::basic::Compression;
 use datafusion::parquet::file::metadata::{
     FileMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
 };
@@ -319,6 +320,49 @@ async fn a_page_that_memory_cannot_hold_is_refused_before_it_is_decompressed() {
     assert_eq!(query_with(64 << 20, &sql).await.unwrap(), "3000000");
     let error = query_with(8 << 20, &sql).await.unwrap_err();
     assert!(error.contains("has a page that becomes 3000"), "{error}");
+}
+
+#[tokio::test]
+async fn pages_of_all_columns_have_to_fit_together() {
+    let directory = TestDirectory::new("pages");
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(3_000_000)]));
+    let rows = batch(names.iter().map(|name| (*name, Arc::clone(&long))).collect());
+    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, rows.schema(), Some(properties)).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let path = directory.write("a.parquet", file);
+        let sum = |names: &[&str]| {
+            let lengths: Vec<String> = names.iter().map(|name| format!("length({name})")).collect();
+            format!("SELECT {} FROM read_parquet('{path}')", lengths.join(" + "))
+        };
+        assert_eq!(query_with(20 << 20, &sum(&names[..2])).await.unwrap(), "6000000");
+        let error = query_with(20 << 20, &sum(&names[..])).await.unwrap_err();
+        assert!(error.contains("has a row group that becomes 24"), "{error}");
+        assert_eq!(query_with(64 << 20, &sum(&names[..])).await.unwrap(), "24000000");
+    }
+}
+
+#[tokio::test]
+async fn batches_of_many_columns_have_few_rows() {
+    let directory = TestDirectory::new("width");
+    let names: Vec<String> = (0..300).map(|column| format!("c{column}")).collect();
+    let ones = numbers(vec![Some(1); 8_192]);
+    let rows = batch(names.iter().map(|name| (name.as_str(), Arc::clone(&ones))).collect());
+    let mut file = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut file, rows.schema(), None).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    let path = directory.write("a.parquet", file);
+    for (columns, most) in [("*", (1 << 20) / 300), ("c0, c1", 8_192)] {
+        let sql = format!("SELECT {columns} FROM read_parquet('{path}')");
+        let batches = session(1 << 30).sql(&sql).await.unwrap().collect().await.unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).max(), Some(most), "{columns}");
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 8_192, "{columns}");
+    }
 }
 
 #[tokio::test]

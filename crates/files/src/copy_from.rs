@@ -1,7 +1,7 @@
 //! `COPY … FROM`: files read with the types and columns of a table.
 
 use crate::arrow_table::arrow_reader;
-use crate::chunk::read;
+use crate::chunk::{batches_of, read};
 use crate::convert::type_name;
 use crate::csv::{CsvFormat, detect};
 use crate::damage::{not_that_format, unless_damaged};
@@ -10,7 +10,7 @@ use crate::json::{JsonFormat, detect_layout};
 use crate::option::ReadOptions;
 use crate::ordered::{Emit, Ordered};
 use crate::parquet_footer::Footer;
-use crate::parquet_reader::check_pages;
+use crate::parquet_reader::{ROW_GROUP, check_pages};
 use crate::path::{FileFormat, expand};
 use crate::reject::{Advice, Rejects, shown};
 use crate::room::Room;
@@ -35,7 +35,13 @@ const ROW_GROUPS_MAX: usize = 4;
 /// Batches that one row group may have waiting: about a million rows.
 const ROW_GROUP_BATCHES: usize = 128;
 
-const BATCH_ROWS: usize = 8_192;
+/// Values of the batches that one row group may have waiting.
+const VALUES_WAITING: usize = 16 << 20;
+
+/// Returns how many rows a batch has, and how many batches of one row group may wait.
+fn rows_and_batches(target: &Schema) -> (usize, usize) {
+    batches_of(target.fields(), VALUES_WAITING, ROW_GROUP_BATCHES)
+}
 
 /// The input of COPY FROM.
 pub struct CopySource {
@@ -63,10 +69,11 @@ pub async fn read_for_copy(
     let threads = config.target_partitions();
     let options = ReadOptions { reading: Reading::of(&config), ..options.clone() };
     let rows = target;
-    let room = Room::of(&context.runtime_env().memory_pool);
+    let runtime = context.runtime_env();
+    let rooms = (Room::of(&runtime.memory_pool), Room::whole(&runtime.memory_pool));
     // What is read here may come from a pipe that has no data yet.
     let started =
-        tokio::task::spawn_blocking(move || start(files, format, &options, &rows, (threads, room))).await;
+        tokio::task::spawn_blocking(move || start(files, format, &options, &rows, (threads, rooms))).await;
     started.unwrap_or_else(|error| Err(Error::internal(format!("cannot look at the file: {error}"))))
 }
 
@@ -75,7 +82,7 @@ fn start(
     format: FileFormat,
     options: &ReadOptions,
     target: &Schema,
-    (threads, room): (usize, Room),
+    (threads, rooms): (usize, (Room, Room)),
 ) -> Result<CopySource> {
     if let FileFormat::Parquet | FileFormat::Arrow = format {
         check_regular(&files, format.name())?;
@@ -97,8 +104,8 @@ fn start(
             let format = JsonFormat::of(layout, Arc::clone(&target), true);
             read(Arc::new(format), target, files, options, rejects, threads)?
         }
-        FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX), room)?,
-        FileFormat::Arrow => read_arrow(files, target, threads.min(ROW_GROUPS_MAX), room)?,
+        FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX), rooms)?,
+        FileFormat::Arrow => read_arrow(files, target, threads.min(ROW_GROUPS_MAX), rooms.0)?,
     };
     Ok(CopySource { rows: rows.into_stream(), rejects: kept })
 }
@@ -163,7 +170,13 @@ fn csv_for(first: &Input, options: &ReadOptions, target: &Schema) -> Result<Opti
 /// One row group of a file and the number of its first row.
 type RowGroup = (Footer, usize, u64);
 
-fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Room) -> Result<Ordered> {
+/// `rooms`: what a page may become, and the pages of all columns that are decompressed at once.
+fn read_parquet(
+    files: Vec<PathBuf>,
+    target: SchemaRef,
+    threads: usize,
+    rooms: (Room, Room),
+) -> Result<Ordered> {
     let mut jobs: Vec<Result<RowGroup>> = Vec::new();
     for file in files {
         let footer = Footer::read(&file)?;
@@ -177,7 +190,7 @@ fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Ro
     let schema = Arc::clone(&target);
     let decode = move |(footer, group, mut row): RowGroup, emit: &mut Emit<'_>| {
         let file = &footer.path;
-        let mut reader = unless_damaged(file, "Parquet", || row_group(&footer, group, &target, room))?;
+        let mut reader = unless_damaged(file, "Parquet", || row_group(&footer, group, &target, rooms))?;
         loop {
             let batch = unless_damaged(file, "Parquet", || {
                 let batch = reader.next().transpose();
@@ -190,17 +203,29 @@ fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Ro
             row += batch.num_rows() as u64;
         }
     };
-    Ordered::start(schema, threads, ROW_GROUP_BATCHES, jobs.into_iter(), decode)
+    let (_, batches) = rows_and_batches(&schema);
+    Ordered::start(schema, threads, batches, jobs.into_iter(), decode)
 }
 
 /// Returns the rows of a row group, with the columns that the target has.
-fn row_group(footer: &Footer, group: usize, target: &Schema, room: Room) -> Result<ParquetRecordBatchReader> {
+fn row_group(
+    footer: &Footer,
+    group: usize,
+    target: &Schema,
+    (room, whole): (Room, Room),
+) -> Result<ParquetRecordBatchReader> {
     let damaged = |error: &dyn std::fmt::Display| not_that_format(&footer.path, "Parquet", error);
     let (file, now) = footer.open()?;
+    let mut all = 0_u64;
     for column in now.metadata.row_groups().get(group).map_or(&[][..], RowGroupMetaData::columns) {
         let (begin, bytes) = column.byte_range();
-        check_pages(&file, &footer.path, begin..begin + bytes, room)?;
+        let largest = check_pages(&file, &footer.path, begin..begin + bytes, room)?;
+        let root = column.column_path().parts().first();
+        if root.is_some_and(|root| find(target.fields(), root).is_some()) {
+            all = all.saturating_add(largest);
+        }
     }
+    whole.check(&footer.path, ROW_GROUP, all)?;
     let metadata = ArrowReaderMetadata::try_new(Arc::clone(&now.metadata), Default::default());
     let metadata = metadata.map_err(|error| damaged(&error))?;
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata);
@@ -209,7 +234,8 @@ fn row_group(footer: &Footer, group: usize, target: &Schema, room: Room) -> Resu
         .map(|(index, _)| index)
         .collect();
     let mask = datafusion::parquet::arrow::ProjectionMask::roots(builder.parquet_schema(), wanted);
-    let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(BATCH_ROWS);
+    let (rows, _) = rows_and_batches(target);
+    let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(rows);
     reader.build().map_err(|error| damaged(&error))
 }
 
@@ -231,7 +257,8 @@ fn read_arrow(files: Vec<PathBuf>, target: SchemaRef, threads: usize, room: Room
             row += batch.num_rows() as u64;
         }
     };
-    Ordered::start(schema, threads, ROW_GROUP_BATCHES, files.into_iter().map(Ok), decode)
+    let (_, batches) = rows_and_batches(&schema);
+    Ordered::start(schema, threads, batches, files.into_iter().map(Ok), decode)
 }
 
 fn find(fields: &Fields, name: &str) -> Option<usize> {
@@ -287,4 +314,41 @@ fn misfit(file: &Path, first_row: u64, (index, column): (usize, &ArrayRef), fiel
         shown(&value),
         type_name(field),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_directory::TestDirectory;
+    use arrow::array::StringArray;
+    use arrow::datatypes::DataType;
+    use datafusion::parquet::arrow::ArrowWriter;
+    use datafusion::parquet::basic::Compression;
+    use datafusion::parquet::file::properties::WriterProperties;
+
+    #[test]
+    fn pages_of_the_wanted_columns_have_to_fit_together() {
+        let directory = TestDirectory::new("copied-pages");
+        let schema = |columns: usize| {
+            let fields = (0..columns).map(|column| Field::new(format!("c{column}"), DataType::Utf8, true));
+            Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        };
+        let long: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(3_000_000)]));
+        let rows = RecordBatch::try_new(schema(8), vec![long; 8]).unwrap();
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let mut file = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut file, rows.schema(), Some(properties)).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        let path = directory.write("a.parquet", file);
+        let read = |columns: usize, whole: u64| -> Result<usize> {
+            let rooms = (Room(u64::MAX), Room(whole));
+            let rows = read_parquet(vec![path.clone().into()], schema(columns), 1, rooms)?;
+            rows.map(|batch| batch.map(|batch| batch.num_rows())).sum()
+        };
+        assert_eq!(read(2, 20 << 20).unwrap(), 1);
+        assert_eq!(read(8, 64 << 20).unwrap(), 1);
+        let error = read(8, 20 << 20).unwrap_err();
+        assert!(error.message().contains("has a row group that becomes 24"), "{error}");
+    }
 }

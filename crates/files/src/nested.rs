@@ -19,6 +19,16 @@ pub fn parts(of: &DataType) -> &[FieldRef] {
     }
 }
 
+/// Returns how many values a row of some fields has, those of structures counted one by one, and one element
+/// of each list. It is one where there are no fields.
+pub fn leaves(fields: &[FieldRef]) -> usize {
+    let of = |field: &FieldRef| match field.data_type().is_nested() {
+        true => leaves(parts(field.data_type())),
+        false => 1,
+    };
+    fields.iter().map(of).sum::<usize>().max(1)
+}
+
 /// Returns a type of lists, structures or maps with other parts; any other type as it is.
 pub fn with_parts(of: &DataType, part: &mut dyn FnMut(&FieldRef) -> FieldRef) -> DataType {
     match of {

@@ -16,6 +16,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use hypostyle_error::external;
 use hypostyle_types::Error;
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -23,6 +24,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 const PAGE: &str = "page";
+
+/// What is read, or decompressed, of all columns at once.
+pub const ROW_GROUP: &str = "row group";
 
 /// Bytes that are read for the header of a page.
 const HEADER_BYTES: usize = 64 << 10;
@@ -35,6 +39,8 @@ const HEADER_DEPTH_MAX: usize = 16;
 pub struct Readers {
     /// What a page may become.
     pub room: Room,
+    /// What the columns of a row group may take together, and their pages may become.
+    pub whole: Room,
 }
 
 impl ParquetFileReaderFactory for Readers {
@@ -49,8 +55,8 @@ impl ParquetFileReaderFactory for Readers {
         let footer = footer.ok_or_else(|| DataFusionError::Internal("a file has no footer".to_string()))?;
         let (file_of, footer) = footer.open().map_err(external)?;
         let metrics = ParquetFileMetrics::new(partition, file.object_meta.location.as_ref(), metrics);
-        let room = self.room;
-        Ok(Box::new(Reader { file: Arc::new(file_of), footer, metrics, room }))
+        let (room, whole) = (self.room, self.whole);
+        Ok(Box::new(Reader { file: Arc::new(file_of), footer, metrics, room, whole }))
     }
 }
 
@@ -60,9 +66,21 @@ struct Reader {
     footer: Footer,
     metrics: ParquetFileMetrics,
     room: Room,
+    whole: Room,
 }
 
 impl Reader {
+    /// Checks the largest pages of some parts of the file, which begin at places of it.
+    fn check(&self, starts: &[u64], pages: &[u64]) -> hypostyle_types::Result<()> {
+        pages.iter().try_for_each(|page| self.room.check(&self.footer.path, PAGE, *page))?;
+        // Several parts may be of one column, which has one page at a time.
+        if pages.iter().sum::<u64>() <= self.whole.0 {
+            return Ok(());
+        }
+        let all = of_columns(&self.footer.metadata, starts, pages);
+        self.whole.check(&self.footer.path, ROW_GROUP, all)
+    }
+
     /// Reads parts of the file, which has them, on a thread that may wait for the disk.
     fn read(&self, ranges: Vec<Range<u64>>) -> BoxFuture<'static, ParquetResult<Vec<Bytes>>> {
         let bytes: u64 = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
@@ -103,13 +121,19 @@ impl AsyncFileReader for Reader {
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
+        // What the file does not have is told by who reads it.
+        let there = ranges.iter().filter(|range| range.end <= self.footer.length());
+        let lengths = there.map(|range| range.end.saturating_sub(range.start));
+        let bytes = lengths.fold(0, u64::saturating_add);
+        if let Err(error) = self.whole.check(&self.footer.path, ROW_GROUP, bytes) {
+            return std::future::ready(Err(ParquetError::External(Box::new(error)))).boxed();
+        }
+        let starts: Vec<u64> = ranges.iter().map(|range| range.start).collect();
         let read = self.read(ranges);
         async move {
             let read = read.await?;
-            for bytes in &read {
-                let checked = self.room.check(&self.footer.path, PAGE, largest_page(bytes));
-                checked.map_err(|error| ParquetError::External(Box::new(error)))?;
-            }
+            let pages: Vec<u64> = read.iter().map(|bytes| largest_page(bytes)).collect();
+            self.check(&starts, &pages).map_err(|error| ParquetError::External(Box::new(error)))?;
             Ok(read)
         }
         .boxed()
@@ -124,6 +148,21 @@ impl AsyncFileReader for Reader {
     }
 }
 
+/// Returns what the largest pages of columns become together, of which some parts begin at places of the
+/// file.
+fn of_columns(metadata: &ParquetMetaData, starts: &[u64], pages: &[u64]) -> u64 {
+    let groups = metadata.row_groups().iter();
+    let mut columns: Vec<u64> =
+        groups.flat_map(|group| group.columns()).map(|column| column.byte_range().0).collect();
+    columns.sort_unstable();
+    let mut largest: HashMap<usize, u64> = HashMap::new();
+    for (start, page) in starts.iter().zip(pages) {
+        let most = largest.entry(columns.partition_point(|column| column <= start)).or_default();
+        *most = (*most).max(*page);
+    }
+    largest.values().sum()
+}
+
 /// Returns the bytes that the largest page of some has when it is decompressed. What is no page is
 /// the decoder's to refuse.
 fn largest_page(mut pages: &[u8]) -> u64 {
@@ -136,20 +175,22 @@ fn largest_page(mut pages: &[u8]) -> u64 {
     largest
 }
 
-/// Checks the pages in a part of a file, of which the headers are read.
+/// Checks the pages in a part of a file, of which the headers are read, and returns what the largest one
+/// becomes.
 ///
 /// # Errors
 /// `OutOfMemory` for one that there is no room for.
-pub fn check_pages(file: &File, path: &Path, part: Range<u64>, room: Room) -> hypostyle_types::Result<()> {
-    let mut at = part.start;
+pub fn check_pages(file: &File, path: &Path, part: Range<u64>, room: Room) -> hypostyle_types::Result<u64> {
+    let (mut at, mut largest) = (part.start, 0);
     let mut window = vec![0; HEADER_BYTES];
     while at < part.end {
         let read = file.read_at(&mut window, at).unwrap_or(0);
         let Some((unpacked, packed, rest)) = page(&window[..read]) else { break };
         room.check(path, PAGE, unpacked)?;
+        largest = largest.max(unpacked);
         at = at.saturating_add((read - rest.len()) as u64).saturating_add(packed);
     }
-    Ok(())
+    Ok(largest)
 }
 
 /// Returns the sizes of a page without and with compression, and the bytes behind its header.
@@ -271,6 +312,13 @@ mod tests {
             file.slice(at as usize..(at + length) as usize)
         };
         let largest = largest_page(&pages(0));
+        let of = |columns: &[usize]| {
+            let starts =
+                columns.iter().map(|column| reader.metadata().row_group(0).column(*column).byte_range().0);
+            of_columns(reader.metadata(), &starts.collect::<Vec<_>>(), &vec![7; columns.len()])
+        };
+        // Each column has one page at a time.
+        assert_eq!((of(&[0, 1]), of(&[0, 0, 1, 0]), of(&[1])), (14, 14, 7));
         assert!((3_000_000..3_001_000).contains(&largest), "{largest}");
         assert!(largest_page(&pages(1)) < 100);
         for end in 0..pages(1).len() {

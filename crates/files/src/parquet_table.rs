@@ -1,9 +1,11 @@
 //! Parquet files as a table. DataFusion scans them, in parallel and with the statistics that hold;
 //! the footers and the bytes that it reads are checked here.
 
+use crate::chunk::VALUES_MAX;
 use crate::damage::unless_damaged;
 use crate::file_column::{fields, is_hollow, merged};
 use crate::float_bounds::FloatFilters;
+use crate::nested::leaves;
 use crate::parquet_footer::Footer;
 use crate::parquet_reader::Readers;
 use crate::parquet_source::OrderedFiles;
@@ -129,6 +131,17 @@ impl ParquetTable {
         Ok(found)
     }
 
+    /// Returns how many rows a batch has, if these are fewer than in other tables: it has many columns.
+    fn batch_rows(&self, projection: Option<&Vec<usize>>, session: &dyn Session) -> Option<usize> {
+        let fields = self.schema.fields();
+        let width = match projection {
+            Some(places) => places.iter().map(|place| leaves(&fields[*place..=*place])).sum::<usize>().max(1),
+            None => leaves(fields),
+        };
+        let rows = (VALUES_MAX / width).max(1);
+        (rows < session.config().batch_size()).then_some(rows)
+    }
+
     /// Returns the columns to read, floats with one NaN, and UUIDs as text.
     fn projected(&self, projection: Option<&Vec<usize>>, session: &dyn Session) -> Result<ProjectionExprs> {
         let source = self.source.table_schema();
@@ -191,13 +204,14 @@ impl TableProvider for ParquetTable {
         let files = files.collect::<Result<Vec<_>>>()?;
         let all = files.iter().filter_map(|file| file.statistics.as_deref());
         let statistics = Statistics::try_merge_iter(all, self.source.table_schema())?;
-        let room = Room::of(&session.runtime_env().memory_pool);
+        let pool = &session.runtime_env().memory_pool;
+        let (room, whole) = (Room::of(pool), Room::whole(pool));
         let mut options = TableParquetOptions::default();
         // They are believed without a check, and know other equal values than SQL does: 0 and -0.
         options.global.bloom_filter_on_read = false;
         let source = ParquetSource::new(self.source.clone())
             .with_table_parquet_options(options)
-            .with_parquet_file_reader_factory(Arc::new(Readers { room }));
+            .with_parquet_file_reader_factory(Arc::new(Readers { room, whole }));
         let projected = source.try_pushdown_projection(&self.projected(projection, session)?)?;
         let source = projected
             .ok_or_else(|| DataFusionError::Internal("Parquet files are not read by columns".to_string()))?;
@@ -209,6 +223,7 @@ impl TableProvider for ParquetTable {
             .with_statistics(statistics)
             .with_limit(limit)
             .with_preserve_order(true)
+            .with_batch_size(self.batch_rows(projection, session))
             .build();
         Ok(DataSourceExec::from_data_source(OrderedFiles(Arc::new(config))))
     }

@@ -25,6 +25,14 @@ impl Room {
         Self(bytes as u64)
     }
 
+    /// Returns all that a memory pool may give, for what is in memory together.
+    pub fn whole(pool: &Arc<dyn MemoryPool>) -> Self {
+        match pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => Self(bytes as u64),
+            _ => Self(u64::MAX),
+        }
+    }
+
     /// Refuses a part of a file that would take more.
     ///
     /// # Errors

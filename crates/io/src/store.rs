@@ -237,11 +237,11 @@ impl Store {
         Ok(Self::Directory(OnDisk { path, directory, pool, read_only, observer }))
     }
 
-    /// Opens a directory as [`Self::directory`] does, for writing. Creates it and its parents if
-    /// they are missing.
+    /// Opens a directory as [`Self::directory`] does, for writing. Creates it if it is
+    /// missing.
     ///
     /// # Errors
-    /// `ReadOnly`, `DiskFull`, `Io`.
+    /// `NotFound` without the directory that it would be in; `ReadOnly`, `DiskFull`, `Io`.
     pub fn new_directory(path: impl Into<PathBuf>, observer: Option<Arc<dyn Observer>>) -> Result<Self> {
         let path = path.into();
         let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };

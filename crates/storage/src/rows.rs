@@ -65,6 +65,17 @@ impl Tail {
         Ok(())
     }
 
+    /// Adds all rows of another one as they are. A transaction's own rows come behind the others in each
+    /// snapshot of it, one after each statement: joining them there would copy all of them each time.
+    pub(crate) fn append(&mut self, own: &Self) {
+        if self.rows == 0 {
+            self.clone_from(own);
+        } else if own.rows > 0 {
+            self.rows += own.rows;
+            Arc::make_mut(&mut self.batches).extend_from_slice(&own.batches);
+        }
+    }
+
     /// Returns the rows without the first ones.
     pub(crate) fn skip(&self, mut rows: u64) -> Self {
         let mut kept = Vec::new();
@@ -417,6 +428,30 @@ mod tests {
         assert!(tail.batches().len() <= 15, "{} batches", tail.batches().len());
         assert_eq!(values(&tail.skip(513)), (513..1000).collect::<Vec<_>>());
         assert_eq!(tail.skip(1000).rows(), 0);
+    }
+
+    #[test]
+    fn own_rows_come_behind_others_as_they_are() {
+        let (mut before, mut own) = (Tail::default(), Tail::default());
+        for value in 0..3 {
+            before.push(batch(value..value + 1)).unwrap();
+        }
+        own.push(batch(3..1000)).unwrap();
+        let mut alone = Tail::default();
+        alone.append(&own);
+        assert!(alone.same(&own));
+        let mut both = before.clone();
+        both.append(&own);
+        assert_eq!((both.rows(), both.batches().len(), before.rows()), (1000, 4, 3));
+        assert_eq!(values(&both), (0..1000).collect::<Vec<_>>());
+        assert_eq!(both.batches()[3].column(0).to_data().buffers()[0].as_ptr(), own_pointer(&own));
+        let same = both.clone();
+        both.append(&Tail::default());
+        assert!(both.same(&same));
+    }
+
+    fn own_pointer(tail: &Tail) -> *const u8 {
+        tail.batches()[0].column(0).to_data().buffers()[0].as_ptr()
     }
 
     #[test]

@@ -51,9 +51,8 @@ impl FromStr for Verify {
             "auto" => Ok(Self::Auto),
             "always" => Ok(Self::Always),
             "never" => Ok(Self::Never),
-            _ => {
-                Err(Error::invalid_input(format!("verify is \"{text}\", but must be auto, always or never")))
-            }
+            // The text is not told: it may be of a password, if it comes from a connection string.
+            _ => Err(Error::invalid_input("verify must be auto, always or never")),
         }
     }
 }

@@ -63,6 +63,8 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
     let (id, directory) = (Uuid::new_v4(), directory.to_string());
     vec![
         Request::Identify,
+        Request::Missed(owner),
+        Request::TakeOver,
         Request::Drain,
         Request::Ask(Box::new(Ask::Promise { term, owner, known: None })),
         Request::Ask(Box::new(Ask::Store { owner, stored })),
@@ -73,6 +75,8 @@ fn requests(catalog: &Catalog, node: NodeId, directory: &str) -> Vec<Request> {
         Request::AppendAll { requests: vec![append], altered: Epoch(0) },
         Request::Update { requests: vec![append], altered: Epoch(0), columns: vec![0] },
         Request::Read { piece, first: 0 },
+        Request::Have(vec![piece]),
+        Request::Weigh { table: None },
         Request::Run(Box::new(task)),
         Request::Backup(Backup::Prepare { directory: directory.clone() }),
         Request::Backup(Backup::Keep { id, term: catalog.term, epoch }),

@@ -39,7 +39,7 @@ const ON: Change = OneOf(&["on", "true", "yes", "1"]);
 const LEVELS: Change = OneOf(&["read uncommitted", "read committed", "repeatable read"]);
 
 /// Names as PostgreSQL shows them, with what they are at first and what they may become.
-const KNOWN: [(&str, &str, Change); 49] = [
+const KNOWN: [(&str, &str, Change); 50] = [
     ("application_name", "", Free),
     ("array_nulls", "on", ON),
     ("backslash_quote", "safe_encoding", Free),
@@ -72,6 +72,7 @@ const KNOWN: [(&str, &str, Change); 49] = [
     ("lock_timeout", "0", Time),
     ("max_identifier_length", "255", Fixed),
     ("max_index_keys", "32", Fixed),
+    ("password_encryption", "scram-sha-256", OneOf(&["scram-sha-256"])),
     ("quote_all_identifiers", "off", SWITCH),
     ("role", "none", Free),
     ("row_security", "on", SWITCH),
@@ -349,12 +350,15 @@ mod tests {
         assert_eq!(settings.get("application_name").unwrap(), "x");
         settings.set("my.own", "1").unwrap();
         assert_eq!(settings.get("my.own").unwrap(), "1");
+        // Asked for by \password of psql, before the statement that says how users get passwords.
+        assert_eq!(settings.get("password_encryption").unwrap(), "scram-sha-256");
         settings.set("statement_timeout", "2s").unwrap();
         assert_eq!(settings.time("statement_timeout"), Some(std::time::Duration::from_secs(2)));
         for (name, value, sqlstate) in [
             ("nothing", "1", "42704"),
             ("server_version", "16", "55P02"),
             ("client_encoding", "LATIN1", "22023"),
+            ("password_encryption", "md5", "22023"),
             ("standard_conforming_strings", "off", "22023"),
             ("statement_timeout", "soon", "22023"),
         ] {

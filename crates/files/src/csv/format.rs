@@ -1,6 +1,6 @@
 //! Rows of CSV files.
 
-use crate::chunk::{BATCH_ROWS, Fault, Scan, TextFormat};
+use crate::chunk::{BATCH_ROWS, Fault, Scan, TextFormat, VALUES_AT_ONCE};
 use crate::convert::type_name;
 use crate::csv::dialect::{Dialect, texts};
 use crate::csv::form::Form;
@@ -137,6 +137,13 @@ impl TextFormat for CsvFormat {
 
     fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         self.dialect.records(bytes)
+    }
+
+    fn records_at_once(&self, bytes: &[u8]) -> Option<usize> {
+        // Others have a byte for each value, at least.
+        let most = VALUES_AT_ONCE / self.projection.len().max(1);
+        let ends = || bytes.iter().filter(|byte| matches!(**byte, b'\n' | b'\r')).count();
+        (self.dialect.is_padded && ends() > most).then_some(most)
     }
 
     fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {

@@ -4,6 +4,7 @@
 //! are copied. This parser knows which values stand in quotes: those are texts, even if they look
 //! like NULL.
 
+use crate::chunk::VALUES_MAX;
 use crate::convert::from_text;
 use crate::csv::dialect::{Dialect, before_comment, find};
 use crate::csv::form::Form;
@@ -17,9 +18,6 @@ use arrow::error::ArrowError;
 use hypostyle_types::LogicalType;
 use std::borrow::Cow;
 use std::sync::Arc;
-
-/// Values of one batch; with more columns it has fewer rows.
-const VALUES_MAX: usize = 1 << 20;
 
 /// A value in quotes, and one without its doubled or escaped quotes; then the length of a value.
 const QUOTED: u32 = 1 << 31;

@@ -4,16 +4,17 @@ mod fit;
 mod keys;
 mod shape;
 
-use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat};
+use crate::chunk::{BATCH_ROWS, Chunks, Fault, Purpose, Scan, TextFormat, VALUES_AT_ONCE, VALUES_MAX};
 use crate::convert::{carrier, has_early_years, of_carrier, of_detected, type_name};
 use crate::input::{Input, check_text};
+use crate::nested::{leaves, parts};
 use crate::option::{JsonLayout, ReadOptions};
 use crate::raw::{
     Members, Nesting, Place, Raw, are_beyond, has_ends, may_have_wide_integers, with_wide_numbers,
 };
 use crate::reject::{Advice, Rejects, shown};
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use fit::Fit;
@@ -31,8 +32,10 @@ use std::sync::Arc;
 /// Bytes that the layout is told from.
 const HEAD_BYTES: u64 = 1 << 20;
 
-/// Values of one batch; with more columns it has fewer rows.
-const VALUES_MAX: usize = 1 << 20;
+/// Values that nothing is read into at once: one record may have a list of very many empty objects.
+const VALUES_REFUSED: usize = 1 << 27;
+
+const TOO_MUCH: &str = "becomes more values than are read at once";
 
 /// The levels of a value, as many as the parser of JSON texts takes.
 const DEPTH_MAX: usize = 128;
@@ -166,6 +169,9 @@ impl TextFormat for JsonFormat {
         // With all columns, the decoder itself finds keys that there are no columns for.
         let detected = self.detected.as_ref().filter(|_| !has_all && columns > 0);
         let keys = detected.map(|detected| &detected.keys);
+        if self.is_too_much(records) {
+            return Err(ArrowError::JsonError(TOO_MUCH.into()));
+        }
         let records = &*self.fitted(records)?;
         let decoded = self.as_decoded(records, keys)?;
         let batches = match self.decode(&decoded, has_all, true) {
@@ -183,6 +189,11 @@ impl TextFormat for JsonFormat {
         if self.layout == JsonLayout::Lines { lines(bytes) } else { values(bytes) }
     }
 
+    fn records_at_once(&self, bytes: &[u8]) -> Option<usize> {
+        let most = VALUES_AT_ONCE / leaves(self.schema.fields());
+        (objects(bytes) > most).then_some(most)
+    }
+
     fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
         let whole = shown(String::from_utf8_lossy(record).trim());
         let value = match Raw::of(record) {
@@ -193,6 +204,9 @@ impl TextFormat for JsonFormat {
         };
         if depth(record) > DEPTH_MAX {
             return Fault { column: None, value: whole, reason: format!("is {TOO_DEEP}") };
+        }
+        if self.is_too_much(record) {
+            return Fault { column: None, value: whole, reason: TOO_MUCH.into() };
         }
         let Some(members) = Members::of(value) else {
             return Fault { column: None, value: whole, reason: "is not a JSON object".into() };
@@ -226,6 +240,12 @@ impl TextFormat for JsonFormat {
 }
 
 impl JsonFormat {
+    /// Says whether the elements of lists may become more values than are read at once.
+    fn is_too_much(&self, records: &[u8]) -> bool {
+        let within = leaves_within_lists(self.schema.fields());
+        within > 0 && objects(records).saturating_mul(within) > VALUES_REFUSED
+    }
+
     /// Returns the records with the names that the fields of structures have, where they are fitted.
     ///
     /// # Errors
@@ -286,20 +306,27 @@ impl JsonFormat {
         has_all: bool,
         reads_times: bool,
     ) -> Result<Vec<RecordBatch>, ArrowError> {
-        let columns = self.schema.fields().len();
+        let leaves = leaves(self.schema.fields());
         let carriers = self.schema.fields().iter();
         let carriers = carriers.map(|field| carrier(field, reads_times).with_nullable(true));
         let mut decoder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
             .with_coerce_primitive(true)
             .with_strict_mode(has_all)
-            .with_batch_size(BATCH_ROWS.min(VALUES_MAX / columns.max(1)).max(1))
+            .with_batch_size(BATCH_ROWS.min(VALUES_MAX / leaves).max(1))
             .build_decoder()?;
-        let mut batches = Vec::new();
+        let (mut batches, mut values) = (Vec::new(), 0);
         loop {
             let used = decoder.decode(records)?;
             records = &records[used..];
             match decoder.flush()? {
-                Some(batch) => batches.push(self.convert(&batch)?),
+                // A line may have several objects.
+                Some(batch) if values + leaves * batch.num_rows() > VALUES_REFUSED => {
+                    return Err(ArrowError::JsonError(TOO_MUCH.into()));
+                }
+                Some(batch) => {
+                    values += leaves * batch.num_rows();
+                    batches.push(self.convert(&batch)?);
+                }
                 None if used == 0 => return Ok(batches),
                 None => {}
             }
@@ -326,6 +353,21 @@ impl JsonFormat {
             &options,
         )
     }
+}
+
+/// Returns how many of the [`leaves`] are within lists, of which a record may have any number of elements.
+fn leaves_within_lists(fields: &[FieldRef]) -> usize {
+    let within = |field: &FieldRef| match field.data_type() {
+        DataType::Struct(fields) => leaves_within_lists(fields),
+        DataType::List(_) | DataType::LargeList(_) => leaves(parts(field.data_type())),
+        _ => 0,
+    };
+    fields.iter().map(within).sum()
+}
+
+/// Returns how many objects there are at most.
+fn objects(records: &[u8]) -> usize {
+    records.iter().filter(|byte| **byte == b'{').count()
 }
 
 /// Returns the levels of the deepest value. The decoder calls itself for each of them, and has no room on
@@ -478,7 +520,6 @@ fn no_object(record: &[u8]) -> Option<String> {
 mod tests {
     use super::*;
     use crate::test_directory::TestDirectory;
-    use arrow::datatypes::DataType;
     use hypostyle_types::LogicalType;
 
     fn detected(contents: &str) -> (JsonLayout, String) {
@@ -527,6 +568,30 @@ mod tests {
         assert_eq!(found[0], b"{\"a\":\"}\\\"{\"}");
         assert_eq!(found[1..], [&b"{\"b\":[{}]}"[..], b"12", b"{\"c\":1}"]);
         assert_eq!((values_and_depth(text).1, depth(text)), (3, 3));
+    }
+
+    #[test]
+    fn few_records_are_read_at_once_where_there_are_many_columns() {
+        let number = |name: usize| Field::new(name.to_string(), DataType::Int64, true);
+        let of = |fields: Vec<Field>| JsonFormat::of(JsonLayout::Lines, Arc::new(Schema::new(fields)), false);
+        let empty = "{}\n".repeat(10_000).into_bytes();
+        assert_eq!(of(vec![number(1)]).records_at_once(&empty), None);
+        let many: Vec<Field> = (0..2_000).map(number).collect();
+        assert_eq!(of(many.clone()).records_at_once(&empty), Some(2_097));
+        let structure = DataType::Struct(many.into());
+        let within = of(vec![number(1), Field::new("s", structure.clone(), true)]);
+        assert_eq!(within.records_at_once(&empty), Some(2_096));
+        // Batches have as many rows as they have room for.
+        let batches = within.parse(&empty[..3 * 2_000]).unwrap();
+        assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [524, 524, 524, 428]);
+        // A list has elements that nobody sees before they are read.
+        let list =
+            of(vec![Field::new("l", DataType::List(Arc::new(Field::new("item", structure, true))), true)]);
+        let record = |elements: usize| format!("{{\"l\":[{}{{}}]}}", "{},".repeat(elements)).into_bytes();
+        assert!(list.parse(&record(2)).is_ok());
+        let error = list.parse(&record(100_000)).unwrap_err();
+        assert!(error.to_string().contains(TOO_MUCH), "{error}");
+        assert_eq!(list.explain(&record(100_000), &error).reason, TOO_MUCH);
     }
 
     #[test]

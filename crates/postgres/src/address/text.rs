@@ -90,8 +90,10 @@ fn set_hosts(given: &mut Given, hosts: &str) -> Result<()> {
         names.push(decoded(name, "host")?);
         let port = decoded(port, "port")?;
         // Without a host behind it, a password is where a port would be.
-        if port.contains(|digit: char| !digit.is_ascii_digit()) {
-            return Err(wrong("port: what is behind a host and a colon is no number"));
+        let is_port = port.bytes().all(|byte| byte.is_ascii_digit())
+            && (port.is_empty() || port.parse::<u16>().is_ok_and(|number| number > 0));
+        if !is_port {
+            return Err(wrong("port: what is behind a host and a colon is no number from 1 to 65535"));
         }
         ports.push(port);
     }
@@ -280,6 +282,12 @@ mod tests {
             let error = parse(text).unwrap_err();
             assert!(!error.message().contains("secret"), "{text}: {error}");
         }
+        // Of digits alone.
+        let error = parse("postgresql://u:12345678/").unwrap_err();
+        assert!(
+            error.message().starts_with("the address") && !error.message().contains("12345678"),
+            "{error}"
+        );
         const PASSWORD: &str = "s3cr:t%@/#?x";
         for text in [
             "postgresql://u:*@h/",

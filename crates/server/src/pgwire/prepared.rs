@@ -312,6 +312,8 @@ pub(super) struct Portal {
     pub number: u64,
     /// What the values take of the session's memory.
     pub _memory: Option<Held>,
+    /// What the query takes of it while it waits until its rows are asked for.
+    pub opened: Option<Held>,
 }
 
 #[cfg(test)]

@@ -118,7 +118,7 @@ impl<'a> OwnKeys<'a> {
         self.check_added(
             rule,
             &change,
-            "was given a row with the same key by a transaction that committed first",
+            "had a row of the same key inserted or updated by a transaction that committed first",
         )?;
         Ok(true)
     }

@@ -251,9 +251,7 @@ impl Transaction {
                 let tables = Arc::make_mut(&mut state.catalog).tables.iter_mut();
                 tables.filter(|table| table.id == *id).for_each(|table| *table = in_files.entry.clone());
             }
-            for batch in staged.rows.batches() {
-                rows.tail.push(batch.clone())?;
-            }
+            rows.tail.append(&staged.rows);
             if !staged.deleted.is_empty() {
                 *Arc::make_mut(&mut rows.deleted) |= &staged.deleted;
             }

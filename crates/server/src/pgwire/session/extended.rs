@@ -9,6 +9,7 @@ use crate::pgwire::decode::{nested_parameter, parameter};
 use crate::pgwire::message::Target;
 use crate::pgwire::prepared::{Portal, State, Statement};
 use crate::pgwire::reply::format_of;
+use crate::pgwire::rows::Rows;
 use bytes::Bytes;
 use hypostyle::Held;
 use hypostyle::postgres::by_oid;
@@ -22,6 +23,11 @@ const ENTRY_BYTES_FREE: usize = 16 << 10;
 
 /// What one takes beside its texts and values.
 const ENTRY_BYTES: usize = 1 << 10;
+
+/// So many open queries of a session take no memory of the session's, and what each of the others takes,
+/// about.
+const OPEN_FREE: usize = 16;
+const OPEN_BYTES: u64 = 64 << 10;
 
 /// The bytes that an element of an array takes while it is read, beside those that come.
 const ELEMENT_BYTES: usize = 64;
@@ -63,6 +69,16 @@ impl Session {
     pub(super) fn hold_entry(&self, what: &str, bytes: usize, others: usize) -> Result<Option<Held>> {
         match bytes > ENTRY_BYTES_FREE || others >= ENTRIES_FREE {
             true => self.connection.hold(what, (bytes + ENTRY_BYTES) as u64),
+            false => Ok(None),
+        }
+    }
+
+    /// Takes memory of the session's for one more query that waits until its rows are asked for, if there are
+    /// many.
+    pub(super) fn hold_open(&self) -> Result<Option<Held>> {
+        let open = self.portals.values().filter(|portal| matches!(portal.state, State::Open(_))).count();
+        match open >= OPEN_FREE {
+            true => self.connection.hold("open cursors", OPEN_BYTES),
             false => Ok(None),
         }
     }
@@ -130,7 +146,8 @@ impl Session {
         let (state, formats) = (State::Ready, result_formats);
         let number = self.number_portal();
         let (hold, is_new) = (false, true);
-        let portal = Portal { statement, values, formats, state, hold, is_new, number, _memory: memory };
+        let (_memory, opened) = (memory, None);
+        let portal = Portal { statement, values, formats, state, hold, is_new, number, _memory, opened };
         self.portals.insert(name, portal);
         self.output.replies.bind_complete();
         Ok(())
@@ -226,8 +243,10 @@ impl Session {
             Performed::Complete(tag) => State::Complete(tag),
             _ => State::Done,
         };
+        let memory = if matches!(state, State::Open(_)) { self.hold_open()? } else { None };
         if let Some(portal) = self.portals.get_mut(name) {
             portal.state = state;
+            portal.opened = memory;
         }
         Ok(())
     }
@@ -284,16 +303,25 @@ impl Session {
             }
         };
         let (sent, more) = rows.send(&mut self.output, &formats, most)?;
-        match (more, self.portals.get_mut(name)) {
-            (true, Some(portal)) => {
-                portal.state = State::Open(rows);
-                self.output.replies.suspended();
-                return Ok(());
-            }
-            (_, Some(portal)) => portal.state = State::Ended,
-            (_, None) => {}
+        if more && self.portals.contains_key(name) {
+            return Ok(self.suspend(name, rows)?);
+        }
+        if let Some(portal) = self.portals.get_mut(name) {
+            (portal.state, portal.opened) = (State::Ended, None);
         }
         self.complete(&statement.command, sent);
+        Ok(())
+    }
+
+    /// Keeps the rows of a portal that have not been asked for yet.
+    fn suspend(&mut self, name: &str, rows: Box<Rows>) -> Result<()> {
+        let holds = self.portals.get(name).is_some_and(|portal| portal.opened.is_some());
+        let memory = if holds { None } else { self.hold_open()? };
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.state = State::Open(rows);
+            portal.opened = portal.opened.take().or(memory);
+        }
+        self.output.replies.suspended();
         Ok(())
     }
 }

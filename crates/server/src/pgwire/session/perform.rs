@@ -291,10 +291,11 @@ impl Session {
         let Performed::Rows(rows) = performed else {
             return Err(Failure::Statement(Error::invalid_input("a cursor is for a query")));
         };
+        let opened = self.hold_open()?;
         let (formats, state) = (Vec::new(), State::Open(rows));
         let (is_new, number) = (self.connection.is_in_transaction(), self.number_portal());
-        let values = Vec::new();
-        let portal = Portal { statement, values, formats, state, hold, is_new, number, _memory: None };
+        let (values, _memory) = (Vec::new(), None);
+        let portal = Portal { statement, values, formats, state, hold, is_new, number, _memory, opened };
         self.portals.insert(name.into(), portal);
         Ok(Performed::complete("DECLARE CURSOR"))
     }

@@ -35,6 +35,8 @@ record Address(String target, String shared, Map<String, String> options) {
     /** The password behind a user, which ends at the last @ before the options. */
     private static final Pattern PASSWORD = Pattern
             .compile("^(jdbc:hypostyle(?:\\+unix:(?://)?|:(?:[a-z+]+:)?//)[^:@/?]*):[^?]*@");
+    /** A server behind one slash or none, which would be taken for a path, and shown with its password. */
+    private static final Pattern NO_PATH = Pattern.compile("^(?:/[^/:]+:|[^/:]{2,}:.*@)", Pattern.DOTALL);
     private static final Pattern PASSWORD_OPTION = Pattern.compile("([?&](?:ssl)?password=)[^&]*");
 
     private static Map<String, String> properties() {
@@ -133,6 +135,10 @@ record Address(String target, String shared, Map<String, String> options) {
         if (place.isEmpty()) {
             throw Errors.refused("08001", "the URL names no database: write jdbc:hypostyle:PATH or jdbc:hypostyle::memory:");
         }
+        if (NO_PATH.matcher(place).find()) {
+            throw Errors.refused("08001", "the URL names no path and no server: that of a server has two slashes, as in "
+                    + "jdbc:hypostyle://user@host:port/");
+        }
         if (place.startsWith(MEMORY)) {
             return new Address(MEMORY, place.equals(MEMORY) ? null : place, options);
         }
@@ -175,7 +181,7 @@ record Address(String target, String shared, Map<String, String> options) {
             case "false":
             case "0":
             case "off": return false;
-            default: throw wrong(name, value);
+            default: throw wrong(name);
         }
     }
 
@@ -184,7 +190,7 @@ record Address(String target, String shared, Map<String, String> options) {
         try {
             return Integer.parseUnsignedInt(value);
         } catch (NumberFormatException error) {
-            throw wrong(name, value);
+            throw wrong(name);
         }
     }
 
@@ -199,7 +205,7 @@ record Address(String target, String shared, Map<String, String> options) {
             long number = Long.parseLong(value.substring(0, digits));
             return Math.multiplyExact(number, unit(value.substring(digits).strip().toLowerCase(Locale.ROOT)));
         } catch (IllegalArgumentException | ArithmeticException error) {
-            throw wrong(name, value);
+            throw wrong(name);
         }
     }
 
@@ -211,8 +217,9 @@ record Address(String target, String shared, Map<String, String> options) {
         return (long) Math.pow(unit.endsWith("ib") ? 1024 : 1000, power);
     }
 
-    private static SQLException wrong(String name, String value) {
-        return Errors.refused("HY024", "the property " + name + " cannot be \"" + value + "\"");
+    /** Does not tell the value: behind an ampersand it may be a part of a password. */
+    private static SQLException wrong(String name) {
+        return Errors.refused("HY024", "the property " + name + " has a value that it cannot have");
     }
 
     /** Describes the properties for tools, with the values that they have now. */

@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 
 /** What URLs and properties mean. Needs no library. */
 class AddressTest {
@@ -34,6 +35,11 @@ class AddressTest {
         assertFalse(of("jdbc:hypostyle:shop.hypo").isServer());
         fails("08001", () -> of("jdbc:hypostyle:"));
         fails("08001", () -> of("jdbc:other:x"));
+        assertEquals("/data/a:b@c.hypo", of("jdbc:hypostyle:/data/a:b@c.hypo").target());
+        assertEquals("./ada:b@c.hypo", of("jdbc:hypostyle:./ada:b@c.hypo").target());
+        assertEquals("C:/a:b@c.hypo", of("jdbc:hypostyle:C:/a:b@c.hypo").target());
+        fails("08001", () -> of("jdbc:hypostyle:/host:4953/"));
+        fails("08001", () -> of("jdbc:hypostyle:ada:secret@host"));
     }
 
     @Test
@@ -71,7 +77,8 @@ class AddressTest {
         List<String> urls = List.of("jdbc:other://ada:*@h/", "jdbc:hypostyle:ada:*@h", "jdbc:hypostyle:*",
                 "jdbc:hypostyle:shop.hypo?password=*", "jdbc:hypostyle:shop.hypo?password=a&s3cr=b",
                 "jdbc:hypostyle:shop.hypo?*=b", "jdbc:hypostyle://h/?password=*", "jdbc:hypostyle://h/?verify=*",
-                "jdbc:hypostyle:postgresql://h/?a=*", "jdbc:hypostyle:ada:s3cr\0@h");
+                "jdbc:hypostyle:postgresql://h/?a=*", "jdbc:hypostyle:/ada:*@h", "jdbc:hypostyle:/ada:s3cr@h",
+                "jdbc:hypostyle:/ada:1/s3cr@h", "jdbc:hypostyle:ada:s3cr\0@h");
         for (String url : urls) {
             SQLException error = assertThrows(SQLException.class, () -> of(url.replace("*", password)), url);
             for (Throwable told = error; told != null; told = told.getCause()) {
@@ -79,6 +86,11 @@ class AddressTest {
                     assertFalse(told.getMessage().contains(part), told.getMessage());
                 }
             }
+        }
+        Address wrong = of("jdbc:hypostyle:shop.hypo?password=a&threads=s3cr&memory_limit=s3cr&read_only=s3cr");
+        for (Executable read : List.<Executable>of(() -> wrong.count("threads"), () -> wrong.bytes("memory_limit"),
+                () -> wrong.flag("read_only"))) {
+            assertFalse(assertThrows(SQLException.class, read).getMessage().contains("s3cr"));
         }
         // What may be wrong with these the library tells, which sees that there is a password before a name.
         assertEquals("hypostyle://h/?password=a&s3cr=", of("jdbc:hypostyle://h/?password=a&s3cr").target());
