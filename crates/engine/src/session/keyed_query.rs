@@ -1,6 +1,6 @@
-//! Queries for columns of the rows of one stored table whose other columns are equal to parameters, such as
-//! `SELECT b FROM t WHERE a = ?`. A program that asks for rows by their keys asks for nothing else, and
-//! binding and planning such a query takes several times as long as finding its rows.
+//! Queries for columns of the rows of one stored table whose other columns are equal to parameters, as they
+//! are or cast, such as `SELECT b FROM t WHERE a = ?`. A program that asks for rows by their keys asks for
+//! nothing else, and binding and planning such a query takes several times as long as finding its rows.
 
 use super::given_value::{GivenValue, parameter_of, value_alone};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
