@@ -44,6 +44,7 @@ mod to_char;
 mod unicode;
 mod written;
 
+pub use elements::chooses_elements;
 pub(crate) use matches::LIKE_EACH;
 pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;

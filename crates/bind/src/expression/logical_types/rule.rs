@@ -5,6 +5,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{Case, Cast, HigherOrderFunction, Lambda, ScalarFunction, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable};
+use hypostyle_expr::builtin::chooses_elements;
 use hypostyle_types::LogicalType;
 
 /// Functions that give one of their arguments.
@@ -38,21 +39,13 @@ const OF_ELEMENT: [&str; 8] = [
     "list_last",
 ];
 
-/// Functions that give a list of elements of their first argument, which is a list, too.
-const OF_SAME_LIST: [&str; 22] = [
+/// Functions that give a list of elements of their first argument, which is a list, too, and compare them with
+/// nothing.
+const OF_SAME_LIST: [&str; 13] = [
     "array_compact",
-    "array_distinct",
-    "array_except",
     "array_filter",
-    "array_intersect",
     "array_pop_back",
     "array_pop_front",
-    "array_remove",
-    "array_remove_all",
-    "array_remove_n",
-    "array_replace",
-    "array_replace_all",
-    "array_replace_n",
     "array_resize",
     "array_reverse",
     "array_sample",
@@ -63,6 +56,11 @@ const OF_SAME_LIST: [&str; 22] = [
     "list_where",
     "most_frequent",
 ];
+
+/// Says whether a function gives a list of elements of its first argument.
+fn is_of_same_list(name: &str) -> bool {
+    OF_SAME_LIST.contains(&name) || chooses_elements(name)
+}
 
 /// Functions that write values by what they are, or tell it.
 const BY_TYPE: [&str; 14] = [
@@ -209,7 +207,7 @@ fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
     let mut next = || args.next().unwrap_or(Found::Plain);
     Some(match call.func.name() {
         name if CHOOSING.contains(&name) => Found::of_all(args),
-        name if OF_SAME_LIST.contains(&name) => next(),
+        name if is_of_same_list(name) => next(),
         name if OF_ELEMENT.contains(&name) => next().element(),
         "array_append" => next().or(next().listed()),
         "array_prepend" => next().listed().or(next()),
@@ -275,7 +273,7 @@ fn by_lambda(call: &HigherOrderFunction, schema: &DFSchema) -> Option<Found> {
     Some(match call.func.name() {
         "array_transform" => body?.listed(),
         "list_reduce" => body?,
-        name if OF_SAME_LIST.contains(&name) => first(),
+        name if is_of_same_list(name) => first(),
         name if OF_ELEMENT.contains(&name) => first().element(),
         _ => return None,
     })
