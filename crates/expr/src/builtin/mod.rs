@@ -45,7 +45,7 @@ mod unicode;
 mod written;
 
 pub use elements::chooses_elements;
-pub(crate) use matches::LIKE_EACH;
+pub(crate) use matches::{LIKE_EACH, place_of};
 pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;
 pub use text::braces;
