@@ -91,28 +91,30 @@ pub(super) fn own(expr: &Expr, schema: &DFSchema) -> Found {
         Expr::Literal(value, None) if value.is_null() => Found::Null,
         Expr::Literal(_, None) => Found::Plain,
         Expr::Literal(value, Some(metadata)) => {
-            Found::of(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
+            Found::of_field(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
         }
-        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => match Found::of(field) {
-            Found::Plain if matches!(expr.as_ref(), Expr::Literal(value, _) if value.is_null()) => {
-                Found::Null
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            match Found::of_field(field) {
+                Found::Plain if matches!(expr.as_ref(), Expr::Literal(value, _) if value.is_null()) => {
+                    Found::Null
+                }
+                // DataFusion casts lists and structures of NULLs to the type of what stands beside them.
+                Found::Plain
+                    if expr
+                        .get_type(schema)
+                        .is_ok_and(|of| of.is_nested() && is_alike(&of, field.data_type())) =>
+                {
+                    own(expr, schema).of_nulls()
+                }
+                found => found,
             }
-            // DataFusion casts lists and structures of NULLs to the type of what stands beside them.
-            Found::Plain
-                if expr
-                    .get_type(schema)
-                    .is_ok_and(|of| of.is_nested() && is_alike(&of, field.data_type())) =>
-            {
-                own(expr, schema).of_nulls()
-            }
-            found => found,
-        },
+        }
         // Its type is that of some element, where it has none that is not NULL.
         Expr::ScalarFunction(call) if is_of_nulls(call, schema) => Found::Null,
         // DataFusion finds the type of what has a name twice.
         Expr::Alias(alias) if alias.metadata.is_none() => own(&alias.expr, schema),
         Expr::Placeholder(placeholder) if placeholder.field.is_none() => Found::Null,
-        other => other.to_field(schema).map_or(Found::Plain, |(_, field)| Found::of(&field)),
+        other => other.to_field(schema).map_or(Found::Plain, |(_, field)| Found::of_field(&field)),
     }
 }
 
@@ -177,7 +179,7 @@ pub(super) fn given(expr: &Expr, schema: &DFSchema) -> Option<Found> {
         Expr::WindowFunction(call) => by_rows(call.fun.name(), &call.params.args, schema),
         Expr::Alias(alias) => given(&alias.expr, schema),
         Expr::ScalarSubquery(subquery) => {
-            subquery.subquery.schema().fields().first().map(|field| Found::of(field))
+            subquery.subquery.schema().fields().first().map(|field| Found::of_field(field))
         }
         _ => None,
     }
