@@ -294,7 +294,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    fn of(&self, function: &Function) -> Option<(String, &Macro)> {
+    fn macro_of(&self, function: &Function) -> Option<(String, &Macro)> {
         let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
         let name = fold(name);
         let known = match variable_in(&name, function) {
@@ -312,7 +312,7 @@ impl VisitorMut for Calls<'_> {
         for item in &mut select.projection {
             let SelectItem::UnnamedExpr(expr) = item else { continue };
             let all = expressions(expr, &mut |part| match part {
-                Expr::Function(function) if self.of(function).is_some() => ControlFlow::Break(()),
+                Expr::Function(function) if self.macro_of(function).is_some() => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             });
             if all.is_break() {
@@ -326,7 +326,7 @@ impl VisitorMut for Calls<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let Some((name, called)) = self.of(function) else { return ControlFlow::Continue(()) };
+        let Some((name, called)) = self.macro_of(function) else { return ControlFlow::Continue(()) };
         match called.called(&name, function) {
             Ok(meant) => {
                 self.parts += parts_of(&meant);

@@ -520,7 +520,7 @@ fn taken_sample(factor: &mut TableFactor) -> Option<Box<TableSample>> {
 /// BERNOULLI), or as so many rows in an order by chance; with a seed, what is left to chance is the same
 /// for the same rows.
 fn take_sample(factor: &mut TableFactor, sample: &TableSample) -> Result<()> {
-    let sampled = Sampled::of(sample)?;
+    let sampled = Sampled::read(sample)?;
     let last = |name: &ObjectName| name.0.last()?.as_ident().cloned();
     let alias = match &mut *factor {
         TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
@@ -554,7 +554,7 @@ struct Sampled {
 
 impl Sampled {
     /// Reads a sample.
-    fn of(sample: &TableSample) -> Result<Self> {
+    fn read(sample: &TableSample) -> Result<Self> {
         let refused = || {
             Error::unsupported(format!(
                 "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage) or TABLESAMPLE (number ROWS), and \
