@@ -6,6 +6,7 @@ use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
 use crate::builtin::structure::field_at;
 use crate::json::{JsonFunction, function, is_json};
+use crate::nested_type::is_list;
 use crate::structures::cast_alike;
 use crate::truth::read_elements;
 use arrow::datatypes::{DataType, Field};
@@ -233,8 +234,7 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
         _ => return None,
     };
     let of = list.get_type(schema).ok()?;
-    let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
-    is_list.then(|| list.clone())
+    is_list(&of).then(|| list.clone())
 }
 
 /// Functions that give one of their arguments.

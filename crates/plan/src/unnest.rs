@@ -33,6 +33,7 @@ use datafusion::logical_expr::{
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::impl_portable;
+use hypostyle_expr::nested_type::element;
 use hypostyle_expr::typed::scalar_in_type;
 use hypostyle_expr::walk::{any_node, contains, keys_mut, named};
 use hypostyle_expr::wanted::check_wanted;
@@ -226,11 +227,8 @@ fn with_texts<'a>(
 fn holds_intervals(of: &DataType) -> bool {
     match of {
         DataType::Interval(_) => true,
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            holds_intervals(field.data_type())
-        }
         DataType::Struct(fields) => fields.iter().any(|field| holds_intervals(field.data_type())),
-        _ => false,
+        other => element(other).is_some_and(|field| holds_intervals(field.data_type())),
     }
 }
 

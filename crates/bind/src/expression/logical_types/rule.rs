@@ -6,6 +6,7 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{Case, Cast, HigherOrderFunction, Lambda, ScalarFunction, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use hypostyle_expr::builtin::chooses_elements;
+use hypostyle_expr::nested_type::{element, is_list};
 use hypostyle_types::LogicalType;
 
 /// Functions that give one of their arguments.
@@ -125,13 +126,11 @@ fn is_of_nulls(call: &ScalarFunction, schema: &DFSchema) -> bool {
 
 /// Says whether a type has lists and structures where another one has them.
 fn is_alike(one: &DataType, other: &DataType) -> bool {
-    use DataType::{FixedSizeList, LargeList, List, Struct};
+    if let (Some(one), Some(other)) = (element(one), element(other)) {
+        return is_alike(one.data_type(), other.data_type());
+    }
     match (one, other) {
-        (
-            List(one) | LargeList(one) | FixedSizeList(one, _),
-            List(other) | LargeList(other) | FixedSizeList(other, _),
-        ) => is_alike(one.data_type(), other.data_type()),
-        (Struct(one), Struct(other)) => {
+        (DataType::Struct(one), DataType::Struct(other)) => {
             let mut pairs = one.iter().zip(other);
             one.len() == other.len() && pairs.all(|(one, other)| is_alike(one.data_type(), other.data_type()))
         }
@@ -192,15 +191,14 @@ fn by_rows(name: &str, args: &[Expr], schema: &DFSchema) -> Option<Found> {
         "array_agg" => first().listed(),
         "histogram" => Found::mapped(first(), Found::Plain),
         "lag" | "lead" => first().or(args.get(2).map_or(Found::Null, |expr| own(expr, schema))),
-        "quantile_disc" | "quantile_disc_desc" if is_list(args.get(1), schema) => first().listed(),
+        "quantile_disc" | "quantile_disc_desc" if gives_list(args.get(1), schema) => first().listed(),
         name if OF_FIRST.contains(&name) => first(),
         _ => return None,
     })
 }
 
-fn is_list(expr: Option<&Expr>, schema: &DFSchema) -> bool {
-    let of = expr.and_then(|expr| expr.get_type(schema).ok());
-    matches!(of, Some(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)))
+fn gives_list(expr: Option<&Expr>, schema: &DFSchema) -> bool {
+    expr.and_then(|expr| expr.get_type(schema).ok()).is_some_and(|of| is_list(&of))
 }
 
 /// What a function of values gives.
