@@ -6,11 +6,14 @@ use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{Case, Cast, HigherOrderFunction, Lambda, ScalarFunction, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use hypostyle_expr::builtin::chooses_elements;
+use hypostyle_expr::common_type::CHOOSING;
 use hypostyle_expr::nested_type::{element, is_list};
 use hypostyle_types::LogicalType;
 
-/// Functions that give one of their arguments.
-const CHOOSING: [&str; 5] = ["coalesce", "greatest", "ifnull", "least", "nvl"];
+/// Says whether a function gives any of its arguments: `nullif` gives its first one, if any.
+fn gives_any(name: &str) -> bool {
+    name != "nullif" && CHOOSING.contains(&name)
+}
 
 /// Aggregates and window functions that give a value of their first argument.
 const OF_FIRST: [&str; 12] = [
@@ -157,7 +160,7 @@ pub(super) fn alike(expr: &mut Expr) -> Vec<&mut Expr> {
             results.chain(else_expr).map(|result| result.as_mut()).collect()
         }
         Expr::ScalarFunction(ScalarFunction { func, args })
-            if CHOOSING.contains(&func.name()) || func.name() == "make_array" =>
+            if gives_any(func.name()) || func.name() == "make_array" =>
         {
             args.iter_mut().collect()
         }
@@ -206,7 +209,7 @@ fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
     let mut args = call.args.iter().map(|arg| own(arg, schema));
     let mut next = || args.next().unwrap_or(Found::Plain);
     Some(match call.func.name() {
-        name if CHOOSING.contains(&name) => Found::of_all(args),
+        name if gives_any(name) => Found::of_all(args),
         name if is_of_same_list(name) => next(),
         name if OF_ELEMENT.contains(&name) => next().element(),
         "array_append" => next().or(next().listed()),
