@@ -43,8 +43,8 @@ const OF_ELEMENT: [&str; 8] = [
     "list_last",
 ];
 
-/// Functions that give a list of elements of their first argument, which is a list, too, and compare them with
-/// nothing.
+/// Functions that give a list of elements of their first argument, which is a list, too, and that compare
+/// none of them.
 const OF_SAME_LIST: [&str; 13] = [
     "array_compact",
     "array_filter",
