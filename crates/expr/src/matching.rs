@@ -4,7 +4,7 @@
 use crate::arguments::refused;
 use crate::builtin::place_of;
 use crate::pattern::{as_replacement, is_short};
-use crate::regular::Regular;
+use crate::regular::{Last, Regular};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray, StringViewBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
@@ -56,8 +56,9 @@ fn is_quick(values: &[ColumnarValue]) -> bool {
 }
 
 fn liked(values: &[ColumnarValue], rows: usize) -> Result<BooleanArray> {
-    let texts = Given::of(&values[0])?;
-    let mut patterns = Patterns::of(values, 2, "regexp_like")?;
+    let [texts, patterns] = texts_and_patterns(values)?;
+    let options = values.get(2).map(Given::of).transpose()?;
+    let mut patterns = Patterns::new(&patterns, options.as_ref(), "regexp_like");
     let found = (0..rows).map(|row| match texts.at(row) {
         Some(text) => Ok(patterns.regex(row)?.map(|regex| regex.is_match(text))),
         None => Ok(None),
@@ -66,8 +67,9 @@ fn liked(values: &[ColumnarValue], rows: usize) -> Result<BooleanArray> {
 }
 
 fn counted(values: &[ColumnarValue], rows: usize) -> Result<Int64Array> {
-    let texts = Given::of(&values[0])?;
-    let mut patterns = Patterns::of(values, 3, "regexp_count")?;
+    let [texts, patterns] = texts_and_patterns(values)?;
+    let options = values.get(3).map(Given::of).transpose()?;
+    let mut patterns = Patterns::new(&patterns, options.as_ref(), "regexp_count");
     let starts = values.get(2).map(|starts| starts.to_array(rows)).transpose()?;
     let starts = starts.as_ref().map(|starts| starts.as_primitive::<Int64Type>());
     let found = (0..rows).map(|row| {
@@ -84,8 +86,10 @@ fn counted(values: &[ColumnarValue], rows: usize) -> Result<Int64Array> {
 }
 
 fn replaced(values: &[ColumnarValue], rows: usize) -> Result<StringViewArray> {
-    let (texts, replacements) = (Given::of(&values[0])?, Given::of(&values[2])?);
-    let mut patterns = Patterns::of(values, 3, REPLACE)?;
+    let [texts, patterns] = texts_and_patterns(values)?;
+    let replacements = Given::of(&values[2])?;
+    let options = values.get(3).map(Given::of).transpose()?;
+    let mut patterns = Patterns::new(&patterns, options.as_ref(), REPLACE);
     let constant = if replacements.is_one { replacements.at(0).map(as_replacement) } else { None };
     let mut found = StringViewBuilder::with_capacity(rows);
     for row in 0..rows {
@@ -105,6 +109,10 @@ fn replaced(values: &[ColumnarValue], rows: usize) -> Result<StringViewArray> {
         found.append_value(regex.replacen(text, usize::from(!is_of_all), &*with));
     }
     Ok(found.finish())
+}
+
+fn texts_and_patterns(values: &[ColumnarValue]) -> Result<[Given; 2]> {
+    Ok([Given::of(&values[0])?, Given::of(&values[1])?])
 }
 
 /// An argument that is a text.
@@ -129,37 +137,32 @@ impl Given {
     }
 }
 
-/// The patterns of a call, of which many follow one another that are the same.
-struct Patterns {
-    patterns: Given,
-    options: Option<Given>,
+/// The patterns of a call.
+struct Patterns<'a> {
+    patterns: &'a Given,
+    options: Option<&'a Given>,
     /// The function.
     name: &'static str,
-    /// The last row that had another one, and what it is compiled to.
-    last: Option<(usize, Arc<Regex>)>,
+    last: Last<'a>,
 }
 
-impl Patterns {
-    /// The second argument is the pattern, and the one at `options`, where it is given, are its options.
-    fn of(values: &[ColumnarValue], options: usize, name: &'static str) -> Result<Self> {
-        let options = values.get(options).map(Given::of).transpose()?;
-        Ok(Self { patterns: Given::of(&values[1])?, options, name, last: None })
+impl<'a> Patterns<'a> {
+    fn new(patterns: &'a Given, options: Option<&'a Given>, name: &'static str) -> Self {
+        Self { patterns, options, name, last: Last::default() }
     }
 
     /// Returns the options of a row; `None` for NULL.
-    fn options(&self, row: usize) -> Option<&str> {
-        self.options.as_ref().map_or(Some(""), |options| options.at(row))
+    fn options(&self, row: usize) -> Option<&'a str> {
+        self.options.map_or(Some(""), |options| options.at(row))
     }
 
     /// Returns the expression of a row; `None` where its pattern or its options are NULL.
     fn regex(&mut self, row: usize) -> Result<Option<&Regex>> {
-        let asked = |row: usize| Some((self.patterns.at(row)?, self.options(row)?));
-        let Some((pattern, options)) = asked(row) else { return Ok(None) };
-        let is_last = |(last, _): &(usize, Arc<Regex>)| asked(*last) == Some((pattern, options));
-        if !self.last.as_ref().is_some_and(is_last) {
-            self.last = Some((row, compiled(pattern, options, self.name)?));
-        }
-        Ok(self.last.as_ref().map(|(_, regex)| regex.as_ref()))
+        let (Some(pattern), Some(options)) = (self.patterns.at(row), self.options(row)) else {
+            return Ok(None);
+        };
+        let name = self.name;
+        self.last.regex(pattern, options, || compiled(pattern, options, name)).map(Some)
     }
 }
 

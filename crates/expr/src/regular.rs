@@ -52,6 +52,29 @@ impl Regular {
     }
 }
 
+/// The last expression of rows, many of which have that of the row before.
+#[derive(Debug, Default)]
+pub(crate) struct Last<'a>(Option<(&'a str, &'a str, Arc<Regex>)>);
+
+impl<'a> Last<'a> {
+    /// Returns what a pattern with its options is compiled to.
+    ///
+    /// # Errors
+    /// Those of `compile`.
+    pub(crate) fn regex(
+        &mut self,
+        pattern: &'a str,
+        options: &'a str,
+        compile: impl FnOnce() -> Result<Arc<Regex>>,
+    ) -> Result<&Regex> {
+        let last = match self.0.take() {
+            Some(last) if (last.0, last.1) == (pattern, options) => last,
+            _ => (pattern, options, compile()?),
+        };
+        Ok(self.0.insert(last).2.as_ref())
+    }
+}
+
 /// The expressions that were used last, behind those that were used before.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled(Mutex<Vec<(Regular, Arc<Regex>)>>);
@@ -105,6 +128,19 @@ mod tests {
         assert!(!Arc::ptr_eq(&compiled("a+", false), &compiled("a+", false)), "nobody works for anybody");
         let wrong = Regular { pattern: "(".into(), ..Regular::default() };
         assert!(work.charge(|| wrong.compiled()).is_err());
+    }
+
+    #[test]
+    fn rows_share_the_expression_of_the_row_before() {
+        let (mut last, mut times) = (Last::default(), 0);
+        for (pattern, options) in [("a", ""), ("a", ""), ("a", "i"), ("b", "i"), ("b", "i")] {
+            let compile = || {
+                times += 1;
+                Ok(compiled(pattern, options == "i"))
+            };
+            assert!(last.regex(pattern, options, compile).unwrap().is_match(pattern));
+        }
+        assert_eq!(times, 3);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! one of some letters and for one of the others, and a backslash before a letter for this letter.
 
 use crate::builtin::written::{Described, Kind};
-use crate::regular::Regular;
+use crate::regular::{Last, Regular};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -51,7 +51,7 @@ impl Part {
 
 fn matched(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
-    let mut last: Option<(&str, Arc<Regex>)> = None;
+    let mut last = Last::default();
     let mut found = Vec::with_capacity(rows);
     for row in 0..rows {
         if texts.is_null(row) || patterns.is_null(row) {
@@ -59,10 +59,8 @@ fn matched(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             continue;
         }
         let pattern = patterns.value(row);
-        if last.as_ref().is_none_or(|(known, _)| *known != pattern) {
-            last = Some((pattern, expression_of(pattern)?));
-        }
-        found.push(last.as_ref().map(|(_, regex)| regex.is_match(texts.value(row))));
+        let regex = last.regex(pattern, "", || expression_of(pattern))?;
+        found.push(Some(regex.is_match(texts.value(row))));
     }
     Ok(Arc::new(BooleanArray::from(found)))
 }

@@ -3,7 +3,7 @@
 use crate::arguments::refused;
 use crate::builtin::written::{Described, Kind};
 use crate::pattern::{as_replacement, check_pattern};
-use crate::regular::Regular;
+use crate::regular::{Last, Regular};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder, StructArray,
 };
@@ -126,26 +126,22 @@ struct Patterns<'a> {
     options: Option<&'a StringArray>,
     name: &'a str,
     compile: Compile,
-    /// The last pattern with its options, and what it is read as.
-    last: Option<(&'a str, &'a str, Arc<Regex>)>,
+    last: Last<'a>,
 }
 
 impl<'a> Patterns<'a> {
     /// The second argument is the pattern, and the one at `options`, where it is given, are its options.
     fn new(args: &'a [ArrayRef], options: Option<usize>, name: &'a str, compile: Compile) -> Self {
         let options = options.and_then(|place| args.get(place)).map(|options| options.as_string::<i32>());
-        Self { patterns: args[1].as_string::<i32>(), options, name, compile, last: None }
+        Self { patterns: args[1].as_string::<i32>(), options, name, compile, last: Last::default() }
     }
 
     /// Returns what the pattern of a row is read as.
     fn regex(&mut self, row: usize) -> Result<&Regex> {
         let pattern = self.patterns.value(row);
         let options = self.options.map_or("", |options| options.value(row));
-        let last = match self.last.take() {
-            Some(last) if (last.0, last.1) == (pattern, options) => last,
-            _ => (pattern, options, (self.compile)(pattern, options, self.name)?),
-        };
-        Ok(&self.last.insert(last).2)
+        let (name, compile) = (self.name, self.compile);
+        self.last.regex(pattern, options, || compile(pattern, options, name))
     }
 }
 
