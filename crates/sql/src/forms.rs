@@ -4,13 +4,14 @@
 use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
+use crate::names::name_as_written;
 use crate::operators::ANY_EQUAL;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES, SAMPLED_ROW};
 use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, Join,
+    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Join,
     JoinConstraint, JoinOperator, LimitClause, NormalizationForm, ObjectName, ObjectNamePart, Query, Select,
     SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind,
     TableSampleMethod, TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut,
@@ -53,15 +54,7 @@ impl VisitorMut for Forms {
             select.flavor = SelectFlavor::Standard;
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && (is_json(expr) || is_rewritten(expr))
-            {
-                // The column has the name that was written.
-                let alias = Ident::with_quote('"', expr.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        name_as_written(&mut select.projection, |expr| is_json(expr) || is_rewritten(expr));
         ControlFlow::Continue(())
     }
 

@@ -6,14 +6,15 @@
 use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
+use crate::names::name_unnamed;
 use crate::walk::{Part, checked, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DataType, ExactNumberInfo, Expr, Function, FunctionArguments, Ident,
     NamedWindowDefinition, NamedWindowExpr, NullTreatment, ObjectName, ObjectNamePart, OrderByExpr, Query,
-    Select, SelectItem, Value, Visitor, VisitorMut, WindowFrame, WindowFrameBound, WindowFrameUnits,
-    WindowSpec, WindowType,
+    Select, Value, Visitor, VisitorMut, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec,
+    WindowType,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -83,14 +84,9 @@ impl VisitorMut for Exclusions {
                 let _mark = take_mark(spec);
             }
         }
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && let Some(written) = without_marks(expr)
-            {
-                let alias = Ident::with_quote('"', written.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        name_unnamed(&mut select.projection, |expr| {
+            without_marks(expr).map(|written| Ident::with_quote('"', written.to_string()))
+        });
         ControlFlow::Continue(())
     }
 
