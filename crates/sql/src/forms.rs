@@ -6,16 +6,16 @@ use crate::identifier::fold;
 use crate::macros::expanded;
 use crate::names::name_as_written;
 use crate::operators::ANY_EQUAL;
+use crate::plain::constraint_of;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES, SAMPLED_ROW};
 use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Join,
-    JoinConstraint, JoinOperator, LimitClause, NormalizationForm, ObjectName, ObjectNamePart, Query, Select,
-    SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind,
-    TableSampleMethod, TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    JoinConstraint, LimitClause, NormalizationForm, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod,
+    TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -410,18 +410,8 @@ fn merges_in(tables: &TableWithJoins) -> bool {
 
 /// Says whether a join is NATURAL or has USING.
 fn merges(join: &Join) -> bool {
-    match &join.join_operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => {
-            matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
-        }
-        _ => false,
-    }
+    let constraint = constraint_of(&join.join_operator);
+    matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
 }
 
 /// Rewrites FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n, and WITH TIES as a call in the place

@@ -3,7 +3,6 @@
 //! column its value (PostgreSQL, DuckDB). In a row that an outer join adds, it is NULL, as in PostgreSQL;
 //! so it is in one whose columns are all NULL, which cannot be told from that.
 
-use crate::from::join_constraint::constraint_mut;
 use crate::scope::{Scope, first_select};
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
@@ -16,7 +15,7 @@ use hypostyle_error::culprit::Unknown;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::plain::{alias_of, relations_of};
+use hypostyle_sql::plain::{alias_of, constraint_of_mut, relations_of};
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::walk_mut;
 use std::ops::ControlFlow;
@@ -114,7 +113,7 @@ fn without_conditions(from: &[TableWithJoins]) -> Vec<TableWithJoins> {
     let mut from = from.to_vec();
     let joins = from.iter_mut().flat_map(|tables| &mut tables.joins);
     for join in joins {
-        if let Some(JoinConstraint::On(condition)) = constraint_mut(&mut join.join_operator) {
+        if let Some(JoinConstraint::On(condition)) = constraint_of_mut(&mut join.join_operator) {
             *condition = Expr::value(Value::Boolean(true));
         }
     }

@@ -2,7 +2,6 @@
 //! that USING merges, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, and the columns that REPLACE
 //! replaces and RENAME renames.
 
-use crate::from::join_constraint::constraint;
 use crate::name_repair::written_out;
 use crate::scope::{ASKED_MAX, Context, Scope, first_select};
 use arrow::array::StringArray;
@@ -23,7 +22,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_sql::plain::{alias_of, relations_of};
+use hypostyle_sql::plain::{alias_of, constraint_of, relations_of};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
@@ -543,7 +542,7 @@ fn merged(tables: &TableWithJoins) -> Vec<Merging> {
         _ => Vec::new(),
     };
     for join in &tables.joins {
-        let Some(JoinConstraint::Using(columns)) = constraint(&join.join_operator) else { continue };
+        let Some(JoinConstraint::Using(columns)) = constraint_of(&join.join_operator) else { continue };
         let name = |column: &ObjectName| column.0.last().and_then(|part| part.as_ident()).map(fold);
         let mut first: Vec<Merging> = columns
             .iter()
@@ -568,7 +567,7 @@ fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
         **table_with_joins = unmerged(table_with_joins);
     }
     for join in &mut tables.joins {
-        if let Some(JoinConstraint::Using(_)) = constraint(&join.join_operator) {
+        if let Some(JoinConstraint::Using(_)) = constraint_of(&join.join_operator) {
             let always = Expr::Value(Value::Boolean(true).into());
             join.join_operator = JoinOperator::Inner(JoinConstraint::On(always));
         }
