@@ -5,7 +5,7 @@
 
 use crate::from::{alias_columns, whole_rows};
 use crate::group::{group_keys, outer_aggregates};
-use crate::scope::{Scope, first_select};
+use crate::scope::{Scope, change_select, first_select};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
@@ -199,9 +199,8 @@ async fn tell_apart(scope: Scope<'_>, statement: &mut Statement) -> bool {
                 None => None,
             });
         }
-        let mut apart = Apart { number, columns, changed: false };
-        let _done = walk_mut(statement, &mut apart);
-        changed |= apart.changed;
+        let is_changed = change_select(statement, number, |select| write_apart(select, &columns));
+        changed |= is_changed.unwrap_or_default();
     }
 }
 
@@ -226,49 +225,35 @@ fn name_of(item: &SelectItem) -> Option<String> {
     }
 }
 
-/// Writes the columns of the SELECT of a number, from the inside out, with names that differ.
-struct Apart {
-    number: usize,
-    /// The columns of each item that is a wildcard.
-    columns: Vec<Option<DFSchemaRef>>,
-    changed: bool,
-}
-
-impl VisitorMut for Apart {
-    type Break = ();
-
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        self.number -= 1;
-        if self.number > 0 {
-            return ControlFlow::Continue(());
+/// Writes the columns of a SELECT with names that differ, and says whether some did not. Each item that is a
+/// wildcard comes with its columns.
+fn write_apart(select: &mut Select, columns: &[Option<DFSchemaRef>]) -> bool {
+    let mut items = Vec::with_capacity(select.projection.len());
+    for (item, columns) in select.projection.iter().zip(columns) {
+        match columns {
+            Some(columns) => items.extend(written_out(item, columns)),
+            None => items.push(item.clone()),
         }
-        let mut items = Vec::with_capacity(select.projection.len());
-        for (item, columns) in select.projection.iter().zip(&self.columns) {
-            match columns {
-                Some(columns) => items.extend(written_out(item, columns)),
-                None => items.push(item.clone()),
-            }
-        }
-        let mut counts: HashMap<String, usize> = HashMap::new();
-        for name in items.iter().filter_map(name_of) {
-            *counts.entry(name).or_default() += 1;
-        }
-        counts.retain(|_, count| *count > 1);
-        for (number, item) in items.iter_mut().enumerate() {
-            let Some(name) = name_of(item).filter(|name| counts.contains_key(name)) else { continue };
-            let expr = match &*item {
-                SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => expr.clone(),
-                _ => continue,
-            };
-            let alias = Ident::with_quote('"', format!("{name}{ONE_OF}{number}"));
-            *item = SelectItem::ExprWithAlias { expr, alias };
-        }
-        self.changed = !counts.is_empty();
-        if self.changed {
-            select.projection = items;
-        }
-        ControlFlow::Break(())
     }
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for name in items.iter().filter_map(name_of) {
+        *counts.entry(name).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    for (number, item) in items.iter_mut().enumerate() {
+        let Some(name) = name_of(item).filter(|name| counts.contains_key(name)) else { continue };
+        let expr = match &*item {
+            SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => expr.clone(),
+            _ => continue,
+        };
+        let alias = Ident::with_quote('"', format!("{name}{ONE_OF}{number}"));
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+    let is_changed = !counts.is_empty();
+    if is_changed {
+        select.projection = items;
+    }
+    is_changed
 }
 
 /// Returns the items that a wildcard stands for.

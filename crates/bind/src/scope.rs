@@ -8,11 +8,11 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Query, Select, SelectItem, Statement, TableWithJoins, Visitor, With,
+    Cte, Query, Select, SelectItem, Statement, TableWithJoins, Visitor, VisitorMut, With,
 };
 use futures::future::BoxFuture;
 use hypostyle_sql::build;
-use hypostyle_sql::walk::walk;
+use hypostyle_sql::walk::{walk, walk_mut};
 use std::ops::ControlFlow;
 
 /// The largest number of queries of a statement that a step asks for their columns, where each of them may be
@@ -194,6 +194,33 @@ fn first<B>(
     of_query: impl FnMut(&Query, &Context) -> Option<B>,
 ) -> Option<B> {
     walk(statement, &mut Around { context: Context::default(), of_select, of_query }).break_value()
+}
+
+/// Changes the SELECT of a number, from the inside out, and returns what that gives.
+pub fn change_select<B>(
+    statement: &mut Statement,
+    number: usize,
+    change: impl FnMut(&mut Select) -> B,
+) -> Option<B> {
+    walk_mut(statement, &mut Numbered { number, change }).break_value()
+}
+
+/// See [`change_select`].
+struct Numbered<F> {
+    number: usize,
+    change: F,
+}
+
+impl<B, F: FnMut(&mut Select) -> B> VisitorMut for Numbered<F> {
+    type Break = B;
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<B> {
+        self.number -= 1;
+        match self.number {
+            0 => ControlFlow::Break((self.change)(select)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
 }
 
 fn statement_of(query: Query) -> DfStatement {

@@ -11,8 +11,9 @@
 use crate::at_once;
 use crate::builtin::{LIKE_EACH, SLEEP, described};
 use crate::impl_portable;
+use crate::matching;
 use crate::meter::{Meter, SMALL_BYTES};
-use crate::pattern::{CLASS_STATES, ESCAPE, states_of};
+use crate::pattern::{CLASS_STATES, ESCAPE, SHORT_PATTERN_BYTES, is_short, states_of};
 use crate::portable::{Decoder, Encoded, Functions, Portable, malformed};
 use crate::room::asking;
 use crate::sizes::{Argument, ELEMENT_BYTES};
@@ -61,12 +62,6 @@ const MATCHED_BYTES_MAX: u64 = 16 << 20;
 /// The product of a text and of the pattern that it is matched with, in bytes: in the worst case
 /// the steps that it takes.
 const MATCHED_STEPS_MAX: u64 = 1 << 31;
-
-/// A constant pattern of so many bytes costs little more than to read the text.
-const SHORT_PATTERN_BYTES: usize = 64;
-
-/// The states that such a pattern may have with its repetitions written out.
-const SHORT_PATTERN_STATES: u64 = 256;
 
 /// The product of a text, in bytes, and of the states that repetitions make: each state takes tens of
 /// nanoseconds for each byte.
@@ -294,10 +289,6 @@ fn is_short_pattern(pattern: &Expr) -> bool {
         if value.try_as_str().is_some_and(|text| text.is_none_or(is_short)))
 }
 
-fn is_short(pattern: &str) -> bool {
-    pattern.len() <= SHORT_PATTERN_BYTES && states_of(pattern) <= SHORT_PATTERN_STATES
-}
-
 /// Returns a match with a regular expression as a function, which is held to limits.
 fn matched(text: Expr, op: Operator, pattern: Expr, of: &DataType) -> Result<Expr> {
     let mut args = vec![text, pattern];
@@ -387,6 +378,15 @@ impl Bounded {
             return Err(external(Error::new(ErrorKind::OutOfMemory, message)));
         }
         self.meter.check_room(total, self.name()).map_err(external)
+    }
+
+    fn invoke(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if self.cost == Cost::Pattern
+            && let Some(found) = matching::computed(self.name(), &args)?
+        {
+            return Ok(found);
+        }
+        self.inner.invoke_with_args(args)
     }
 
     /// Returns the rows that are computed at once, as the ends of slices.
@@ -707,7 +707,7 @@ impl ScalarUDFImpl for Bounded {
         let ends = self.slices(&arguments, rows)?;
         drop(arguments);
         if let [_] = ends.as_slice() {
-            return self.inner.invoke_with_args(args);
+            return self.invoke(args);
         }
         let mut start = 0;
         let slices = ends.into_iter().map(|end| {
@@ -715,7 +715,7 @@ impl ScalarUDFImpl for Bounded {
             let length = end - start;
             let slice = sliced(&args, start, length);
             start = end;
-            self.inner.invoke_with_args(slice)?.into_array(length)
+            self.invoke(slice)?.into_array(length)
         });
         let slices = slices.collect::<Result<Vec<ArrayRef>>>()?;
         let slices: Vec<&dyn Array> = slices.iter().map(AsRef::as_ref).collect();

@@ -5,6 +5,7 @@
 
 use crate::cast_target::{CastTarget, as_cast, portable_cast};
 use crate::json::text::{array_elements, normalised};
+use crate::nested_type::is_list;
 use crate::structures::{is_row, places};
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
@@ -110,9 +111,6 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         )
     };
     let is_number = |of: &DataType| of.is_numeric() || *of == DataType::Boolean;
-    let is_list = |of: &DataType| {
-        matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
-    };
     if from.is_string() && !to.metadata().is_empty() {
         match LogicalType::from_arrow(to) {
             Ok(LogicalType::Uuid) => return Some(Special::Uuid),

@@ -14,9 +14,13 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, Projection, Subquery, Union};
 use std::sync::Arc;
 
-/// Functions that give one of their arguments, or a list of them.
-pub(crate) const OF_ONE_TYPE: [&str; 7] =
-    ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
+/// Functions that give one of their arguments, which are of one type. Another name of `nvl` is `ifnull`.
+pub const CHOOSING: [&str; 5] = ["coalesce", "greatest", "least", "nullif", "nvl"];
+
+/// Says whether a function gives one of its arguments, or a list of them.
+pub(crate) fn takes_one_type(name: &str) -> bool {
+    name == "make_array" || CHOOSING.contains(&name)
+}
 
 /// DECIMALs beside DOUBLEs as DOUBLEs: what is computed with, what is chosen from, and what IN
 /// looks for in a subquery.
@@ -46,7 +50,7 @@ pub fn with_doubles(mut expression: Expr, schema: &DFSchema) -> Result<Transform
             let results = when_then_expr.iter_mut().map(|(_, result)| result);
             results.chain(else_expr).map(|result| result.as_mut()).collect()
         }
-        Expr::ScalarFunction(ScalarFunction { func, args }) if OF_ONE_TYPE.contains(&func.name()) => {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if takes_one_type(func.name()) => {
             args.iter_mut().collect()
         }
         _ => return Ok(Transformed::no(expression)),

@@ -1,7 +1,7 @@
 //! DataFusion's functions under further names and for further types, as users of PostgreSQL and
 //! DuckDB know them.
 
-use crate::common_type::beside_nulls;
+use crate::common_type::{CHOOSING, beside_nulls};
 use crate::interval::INTERVAL;
 use crate::nested_type::element;
 use crate::time_zone::in_zones;
@@ -197,9 +197,6 @@ impl ScalarUDFImpl for MapEntries {
         }
     }
 }
-
-/// Functions that choose one of their arguments, which are of one type.
-const CHOOSING: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "nvl"];
 
 /// One of [`CHOOSING`], which in DataFusion take no text beside points in time or BOOLEANs, as in
 /// `coalesce(shipped, '1970-01-01')`, and no NULL beside bytes.

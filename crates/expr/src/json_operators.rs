@@ -5,7 +5,9 @@ use crate::builtin::choice::{overlaid, position, substring};
 use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
 use crate::builtin::structure::field_at;
+use crate::common_type::CHOOSING;
 use crate::json::{JsonFunction, function, is_json};
+use crate::nested_type::is_list;
 use crate::structures::cast_alike;
 use crate::truth::read_elements;
 use arrow::datatypes::{DataType, Field};
@@ -233,12 +235,8 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
         _ => return None,
     };
     let of = list.get_type(schema).ok()?;
-    let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
-    is_list.then(|| list.clone())
+    is_list(&of).then(|| list.clone())
 }
-
-/// Functions that give one of their arguments.
-const CHOOSING: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
 /// Aggregates and functions of windows that give a value of one of the rows.
 const CHOOSING_ROWS: [&str; 9] =

@@ -10,6 +10,11 @@ pub fn element(of: &DataType) -> Option<&FieldRef> {
     }
 }
 
+/// Says whether a type is one of lists.
+pub fn is_list(of: &DataType) -> bool {
+    element(of).is_some()
+}
+
 /// Says whether a type is one of structures, or of lists of them.
 pub fn has_structure(of: &DataType) -> bool {
     matches!(of, DataType::Struct(_)) || element(of).is_some_and(|field| has_structure(field.data_type()))
@@ -28,6 +33,6 @@ mod tests {
         assert!(has_structure(&structure) && has_structure(&list(list(structure.clone()))));
         assert!(!has_structure(&DataType::Int64) && !has_structure(&list(DataType::Int64)));
         assert_eq!(element(&list(structure.clone())).map(|field| field.data_type()), Some(&structure));
-        assert!(element(&structure).is_none());
+        assert!(is_list(&list(structure.clone())) && !is_list(&structure));
     }
 }

@@ -58,6 +58,17 @@ pub(crate) fn as_replacement(text: &str) -> String {
     out
 }
 
+/// A constant pattern of so many bytes costs little more than to read the text.
+pub(crate) const SHORT_PATTERN_BYTES: usize = 64;
+
+/// The states that such a pattern may have with its repetitions written out.
+const SHORT_PATTERN_STATES: u64 = 256;
+
+/// Says whether a regular expression costs little to compile and to match.
+pub(crate) fn is_short(pattern: &str) -> bool {
+    pattern.len() <= SHORT_PATTERN_BYTES && states_of(pattern) <= SHORT_PATTERN_STATES
+}
+
 /// The states of a class of characters, or of one character of several bytes.
 pub(crate) const CLASS_STATES: u64 = 4;
 

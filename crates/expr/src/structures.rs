@@ -4,7 +4,7 @@
 //! together by their places. DataFusion pairs fields of other names by their places, too.
 
 use crate::arithmetic::type_of;
-use crate::common_type::{OF_ONE_TYPE, of_decimals};
+use crate::common_type::{of_decimals, takes_one_type};
 use crate::comparison::operands;
 use crate::nested_type::has_structure;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields};
@@ -149,7 +149,7 @@ fn chosen(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
             let results = when_then_expr.iter_mut().map(|(_, result)| result);
             results.chain(else_expr).map(|result| result.as_mut()).collect()
         }
-        Expr::ScalarFunction(ScalarFunction { func, args }) if OF_ONE_TYPE.contains(&func.name()) => {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if takes_one_type(func.name()) => {
             args.iter_mut().collect()
         }
         _ => return None,

@@ -3,7 +3,7 @@
 //! conditions guard its results, and AND and OR, whose left sides guard the right ones.
 
 use crate::arithmetic::operator_of;
-use crate::common_type::{OF_ONE_TYPE, of_compared};
+use crate::common_type::{of_compared, takes_one_type};
 use crate::comparison::{is_text, operands};
 use crate::interval::INTERVAL;
 use crate::walk::{contains, has_expression, named, schema_below};
@@ -59,7 +59,7 @@ pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transform
             }
             is_read
         }
-        Expr::ScalarFunction(ScalarFunction { func, args }) if OF_ONE_TYPE.contains(&func.name()) => {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if takes_one_type(func.name()) => {
             args.iter().any(is_text) && exact_texts(args, schema)
         }
         Expr::WindowFunction(call) if matches!(call.fun.name(), "lag" | "lead") => {

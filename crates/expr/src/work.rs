@@ -5,6 +5,7 @@
 //! asks by [`check`] whether it is to go on.
 
 use crate::meter::Meter;
+use crate::regular::Compiled;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::JoinSetTracer;
@@ -28,6 +29,7 @@ pub struct Work {
     given_up: AtomicBool,
     /// The work that waits for this one: the one that it is a part of, or that has waited for its rows last.
     waiting: Mutex<Option<Arc<Work>>>,
+    pub(crate) expressions: Compiled,
 }
 
 impl Work {
@@ -42,7 +44,7 @@ impl Work {
 
     fn awaited(meter: &Arc<Meter>, waiting: Option<Arc<Self>>) -> Arc<Self> {
         let (meter, given_up, waiting) = (meter.clone(), AtomicBool::new(false), Mutex::new(waiting));
-        Arc::new(Self { meter, given_up, waiting })
+        Arc::new(Self { meter, given_up, waiting, expressions: Compiled::default() })
     }
 
     /// Has all threads that work for it end with an error, as soon as they look.
@@ -88,7 +90,7 @@ thread_local! {
 }
 
 /// Returns the work of this thread.
-fn current() -> Option<Arc<Work>> {
+pub(crate) fn current() -> Option<Arc<Work>> {
     CHARGED.with(|charged| charged.borrow().last().cloned())
 }
 

@@ -255,15 +255,12 @@ impl ExtensionPlanner for SharedParts {
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let Some(Apart { plan, rows, planned }) = node.as_any().downcast_ref() {
             let input = planned.get_or_try_init(|| session.create_physical_plan(plan)).await?.clone();
-            return Ok(Some(Arc::new(SharedExec {
-                is_apart: true,
-                ..SharedExec::over(input, rows.clone())
-            })));
+            return Ok(Some(Arc::new(SharedExec { is_apart: true, ..SharedExec::new(input, rows.clone()) })));
         }
         let (Some(Shared { rows, is_needed, .. }), [input]) = (node.as_any().downcast_ref(), inputs) else {
             return Ok(None);
         };
-        let shared = SharedExec::over(input.clone(), rows.clone());
+        let shared = SharedExec::new(input.clone(), rows.clone());
         Ok(Some(Arc::new(SharedExec { is_needed: *is_needed, ..shared })))
     }
 }
@@ -281,7 +278,7 @@ struct SharedExec {
 }
 
 impl SharedExec {
-    fn over(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(input.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -331,7 +328,7 @@ impl ExecutionPlan for SharedExec {
         }
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => {
-                let shared = Self::over(input, self.rows.clone());
+                let shared = Self::new(input, self.rows.clone());
                 Ok(Arc::new(Self { is_needed: self.is_needed, ..shared }))
             }
             _ => Err(of_one_input()),

@@ -28,7 +28,7 @@ impl OptimizerRule for WhereRowsStay {
         match &plan {
             LogicalPlan::Filter(filter) if stays_in(filter) => {}
             LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(Expr::is_volatile) => {
-                return self.behind(plan, config);
+                return self.volatile_behind_join(plan, config);
             }
             _ => return self.0.rewrite(plan, config),
         }
@@ -60,7 +60,11 @@ impl OptimizerRule for WhereRowsStay {
 impl WhereRowsStay {
     /// Returns a join with conditions that are others for each pair of rows: they go behind an
     /// inner join, and leave others as they are.
-    fn behind(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    fn volatile_behind_join(
+        &self,
+        plan: LogicalPlan,
+        config: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
         if join.join_type != JoinType::Inner {
             return Ok(Transformed::no(LogicalPlan::Join(join)));

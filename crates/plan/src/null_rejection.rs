@@ -39,7 +39,8 @@ impl OptimizerRule for NullRejection {
             }
             _ => return Ok(Transformed::no(LogicalPlan::Join(join))),
         };
-        let (left, right) = (without(&join.left, &known(of_left))?, without(&join.right, &known(of_right))?);
+        let (left, right) =
+            (without_nulls(&join.left, &known(of_left))?, without_nulls(&join.right, &known(of_right))?);
         if left.is_none() && right.is_none() {
             return Ok(Transformed::no(LogicalPlan::Join(join)));
         }
@@ -73,12 +74,12 @@ fn with_sides(
 
 /// Returns a plan that need not give rows in which one of some columns is NULL; `None` where it is the
 /// plan itself.
-fn without(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<LogicalPlan>> {
+fn without_nulls(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<LogicalPlan>> {
     if columns.is_empty() {
         return Ok(None);
     }
     match plan {
-        LogicalPlan::Join(join) => without_in_join(join, columns),
+        LogicalPlan::Join(join) => join_without_nulls(join, columns),
         LogicalPlan::Filter(_) => with_input(plan, columns),
         LogicalPlan::SubqueryAlias(alias) => {
             let places = columns.iter().filter_map(|column| alias.schema.maybe_index_of_column(column));
@@ -99,13 +100,13 @@ fn without(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<LogicalPlan>
 
 fn with_input(plan: &LogicalPlan, columns: &[Column]) -> Result<Option<LogicalPlan>> {
     let [input] = plan.inputs()[..] else { return Ok(None) };
-    match without(input, columns)? {
+    match without_nulls(input, columns)? {
         Some(input) => plan.with_new_exprs(plan.expressions(), vec![input]).map(Some),
         None => Ok(None),
     }
 }
 
-fn without_in_join(join: &Join, columns: &[Column]) -> Result<Option<LogicalPlan>> {
+fn join_without_nulls(join: &Join, columns: &[Column]) -> Result<Option<LogicalPlan>> {
     let of = |side: &LogicalPlan| -> Vec<Column> {
         columns.iter().filter(|column| side.schema().has_column(column)).cloned().collect()
     };
@@ -125,7 +126,7 @@ fn without_in_join(join: &Join, columns: &[Column]) -> Result<Option<LogicalPlan
         JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => of_left.clear(),
         _ => return Ok(None),
     }
-    let (left, right) = (without(&join.left, &of_left)?, without(&join.right, &of_right)?);
+    let (left, right) = (without_nulls(&join.left, &of_left)?, without_nulls(&join.right, &of_right)?);
     match join_type == join.join_type && left.is_none() && right.is_none() {
         true => Ok(None),
         false => with_sides(join, join_type, left, right).map(Some),

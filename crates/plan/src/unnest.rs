@@ -33,6 +33,7 @@ use datafusion::logical_expr::{
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_expr::impl_portable;
+use hypostyle_expr::nested_type::element;
 use hypostyle_expr::typed::scalar_in_type;
 use hypostyle_expr::walk::{any_node, contains, keys_mut, named};
 use hypostyle_expr::wanted::check_wanted;
@@ -226,12 +227,15 @@ fn with_texts<'a>(
 fn holds_intervals(of: &DataType) -> bool {
     match of {
         DataType::Interval(_) => true,
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            holds_intervals(field.data_type())
-        }
         DataType::Struct(fields) => fields.iter().any(|field| holds_intervals(field.data_type())),
-        _ => false,
+        other => element(other).is_some_and(|field| holds_intervals(field.data_type())),
     }
+}
+
+/// Rows, and a plan of them with the columns that subqueries in their expressions have become.
+struct Widened {
+    rows: Arc<LogicalPlan>,
+    plan: Arc<LogicalPlan>,
 }
 
 /// A part of a subquery for all of the domain: its own columns, then those of the domain.
@@ -352,47 +356,35 @@ impl Unnesting<'_> {
                 Ok(TreeNodeRecursion::Continue)
             })?;
         }
-        let rows = &with_texts(self.steady(rows)?, subqueries)?;
-        let mut plan = rows.clone();
+        let rows = with_texts(self.steady(rows)?, subqueries)?;
+        let mut widened = Widened { plan: rows.clone(), rows };
         let mut changed = false;
         let mut values = Vec::with_capacity(exprs.len());
         for expr in exprs {
-            let value = self.guarded(rows, &mut plan, expr, guards)?;
+            let value = self.guarded(&mut widened, expr, guards)?;
             changed |= value.transformed;
             values.push(value.data);
         }
-        Ok(changed.then_some((plan, values)))
+        Ok(changed.then_some((widened.plan, values)))
     }
 
     /// Returns an expression with columns in the place of subqueries; those that may fail have values for the
     /// rows that get to them.
-    fn guarded(
-        &mut self,
-        rows: &Arc<LogicalPlan>,
-        plan: &mut Arc<LogicalPlan>,
-        expr: Expr,
-        guards: &Guards,
-    ) -> Result<Transformed<Expr>> {
+    fn guarded(&mut self, widened: &mut Widened, expr: Expr, guards: &Guards) -> Result<Transformed<Expr>> {
         let is_at_risk = is_at_risk(&expr);
         expr.transform_down(|part| match part {
-            Expr::Case(case) if is_at_risk => self.case(rows, plan, case, guards),
+            Expr::Case(case) if is_at_risk => self.case(widened, case, guards),
             Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) if is_at_risk => {
-                self.connected(rows, plan, split_binary_owned(part, op), op, guards)
+                self.connected(widened, split_binary_owned(part, op), op, guards)
             }
-            part => self.value(rows, plan, part, guards),
+            part => self.value(widened, part, guards),
         })
     }
 
-    fn case(
-        &mut self,
-        rows: &Arc<LogicalPlan>,
-        plan: &mut Arc<LogicalPlan>,
-        case: Case,
-        guards: &Guards,
-    ) -> Result<Transformed<Expr>> {
+    fn case(&mut self, widened: &mut Widened, case: Case, guards: &Guards) -> Result<Transformed<Expr>> {
         let (mut guards, mut changed) = (guards.clone(), false);
         let mut part = |unnesting: &mut Self, expr: Expr, guards: &Guards| -> Result<Box<Expr>> {
-            let value = unnesting.guarded(rows, plan, expr, guards)?;
+            let value = unnesting.guarded(widened, expr, guards)?;
             changed |= value.transformed;
             Ok(Box::new(value.data))
         };
@@ -418,8 +410,7 @@ impl Unnesting<'_> {
     /// Returns AND or OR of operands, each of which guards those behind it.
     fn connected(
         &mut self,
-        rows: &Arc<LogicalPlan>,
-        plan: &mut Arc<LogicalPlan>,
+        widened: &mut Widened,
         operands: Vec<Expr>,
         op: Operator,
         guards: &Guards,
@@ -427,7 +418,7 @@ impl Unnesting<'_> {
         let (mut guards, mut changed) = (guards.clone(), false);
         let mut values = Vec::with_capacity(operands.len());
         for operand in operands {
-            let value = self.guarded(rows, plan, operand.clone(), &guards)?;
+            let value = self.guarded(widened, operand.clone(), &guards)?;
             changed |= value.transformed;
             values.push(value.data);
             guards.add(match op {
@@ -440,16 +431,10 @@ impl Unnesting<'_> {
         Ok(Transformed::new(all, changed, TreeNodeRecursion::Jump))
     }
 
-    fn value(
-        &mut self,
-        rows: &Arc<LogicalPlan>,
-        plan: &mut Arc<LogicalPlan>,
-        expr: Expr,
-        guards: &Guards,
-    ) -> Result<Transformed<Expr>> {
+    fn value(&mut self, widened: &mut Widened, expr: Expr, guards: &Guards) -> Result<Transformed<Expr>> {
         let value = match expr {
             Expr::ScalarSubquery(subquery) => {
-                let columns = references(&subquery.subquery, rows.schema());
+                let columns = references(&subquery.subquery, widened.rows.schema());
                 if columns.is_empty() {
                     return Ok(Transformed::new(
                         Expr::ScalarSubquery(subquery),
@@ -457,19 +442,19 @@ impl Unnesting<'_> {
                         TreeNodeRecursion::Jump,
                     ));
                 }
-                match value_of_row(&subquery.subquery, rows.schema())? {
+                match value_of_row(&subquery.subquery, widened.rows.schema())? {
                     Some(value) => value,
                     None => {
                         let guard = guards.condition(&subquery.subquery, true);
-                        let outer = Outer::new(rows.clone(), columns).guarded(guard);
-                        self.scalar(&outer, plan, &subquery.subquery)?
+                        let outer = Outer::new(widened.rows.clone(), columns).guarded(guard);
+                        self.scalar(&outer, &mut widened.plan, &subquery.subquery)?
                     }
                 }
             }
-            Expr::Exists(exists) => self.exists(rows, plan, exists, guards)?,
+            Expr::Exists(exists) => self.exists(widened, exists, guards)?,
             Expr::InSubquery(subquery) => {
-                let test = membership(rows, subquery, guards)?;
-                test.transform_down(|expr| self.value(rows, plan, expr, guards))?.data
+                let test = membership(&widened.rows, subquery, guards)?;
+                test.transform_down(|expr| self.value(widened, expr, guards))?.data
             }
             other => return Ok(Transformed::no(other)),
         };
@@ -497,15 +482,9 @@ impl Unnesting<'_> {
         self.join(outer, plan, result, &domain, value)
     }
 
-    fn exists(
-        &mut self,
-        rows: &Arc<LogicalPlan>,
-        plan: &mut Arc<LogicalPlan>,
-        exists: Exists,
-        guards: &Guards,
-    ) -> Result<Expr> {
+    fn exists(&mut self, widened: &mut Widened, exists: Exists, guards: &Guards) -> Result<Expr> {
         let Exists { subquery, negated } = exists;
-        let columns = references(&subquery.subquery, rows.schema());
+        let columns = references(&subquery.subquery, widened.rows.schema());
         if columns.is_empty() {
             let rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
                 .limit(0, Some(1))?
@@ -518,16 +497,16 @@ impl Unnesting<'_> {
             });
             return Ok(if negated { number.eq(lit(0_i64)) } else { number.gt(lit(0_i64)) });
         }
-        if let Some(truth) = truth_of_row(&subquery.subquery, rows.schema())? {
+        if let Some(truth) = truth_of_row(&subquery.subquery, widened.rows.schema())? {
             return Ok(if negated { Expr::Not(Box::new(truth)) } else { truth });
         }
         let guard = guards.condition(&subquery.subquery, false);
-        let outer = Outer::new(rows.clone(), columns).guarded(guard);
+        let outer = Outer::new(widened.rows.clone(), columns).guarded(guard);
         let Pushed { plan: pushed, domain } = self.push(&subquery.subquery, &outer)?;
         let found =
             Projection::try_new(domain.iter().cloned().map(Expr::Column).collect(), Arc::new(pushed))?;
         let found = LogicalPlan::Distinct(Distinct::All(Arc::new(LogicalPlan::Projection(found))));
-        let mark = self.join(&outer, plan, found, &domain, lit(true))?;
+        let mark = self.join(&outer, &mut widened.plan, found, &domain, lit(true))?;
         Ok(if negated { mark.is_null() } else { mark.is_not_null() })
     }
 

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
     use rustls::client::ResolvesClientCert;
     use rustls::sign::CertifiedKey;
-    use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
+    use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Notes whether a client is asked for a certificate, and shows none.
@@ -191,6 +191,19 @@ mod tests {
         }
     }
 
+    /// Gives one side what the other one has to send.
+    fn carry(from: &mut Connection, to: &mut Connection) {
+        let mut sent = Vec::new();
+        while from.wants_write() {
+            from.write_tls(&mut sent).unwrap();
+        }
+        let mut sent = sent.as_slice();
+        while !sent.is_empty() {
+            to.read_tls(&mut sent).unwrap();
+            to.process_new_packets().unwrap();
+        }
+    }
+
     /// Says whether a client that trusts a certificate is asked for its own.
     fn is_asked(config: &Arc<ServerConfig>, trusted: &Path) -> bool {
         let asked = Arc::new(Asked::default());
@@ -202,26 +215,12 @@ mod tests {
             .unwrap()
             .with_root_certificates(roots)
             .with_client_cert_resolver(asked.clone());
-        let mut client = ClientConnection::new(Arc::new(own), "localhost".try_into().unwrap()).unwrap();
-        let mut server = ServerConnection::new(config.clone()).unwrap();
+        let client = ClientConnection::new(Arc::new(own), "localhost".try_into().unwrap()).unwrap();
+        let mut client = Connection::Client(client);
+        let mut server = Connection::Server(ServerConnection::new(config.clone()).unwrap());
         while client.is_handshaking() || server.is_handshaking() {
-            let (mut sent, mut answered) = (Vec::new(), Vec::new());
-            while client.wants_write() {
-                client.write_tls(&mut sent).unwrap();
-            }
-            let mut sent = sent.as_slice();
-            while !sent.is_empty() {
-                server.read_tls(&mut sent).unwrap();
-                server.process_new_packets().unwrap();
-            }
-            while server.wants_write() {
-                server.write_tls(&mut answered).unwrap();
-            }
-            let mut answered = answered.as_slice();
-            while !answered.is_empty() {
-                client.read_tls(&mut answered).unwrap();
-                client.process_new_packets().unwrap();
-            }
+            carry(&mut client, &mut server);
+            carry(&mut server, &mut client);
         }
         asked.0.load(Ordering::Relaxed)
     }

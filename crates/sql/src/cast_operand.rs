@@ -92,30 +92,30 @@ mod tests {
     use super::told_apart;
     use crate::parse::{Extension, parse};
 
-    fn apart(sql: &str) -> Option<String> {
+    fn text_apart(sql: &str) -> Option<String> {
         told_apart(&parse(sql, &Extension::NONE).unwrap()).map(|statement| statement.to_string())
     }
 
     #[test]
     fn subqueries_of_different_texts_have_different_numbers() {
         assert_eq!(
-            apart("SELECT a IN (SELECT 1), a IN (SELECT 2), a IN (SELECT 1), EXISTS (SELECT 1) FROM t")
+            text_apart("SELECT a IN (SELECT 1), a IN (SELECT 2), a IN (SELECT 1), EXISTS (SELECT 1) FROM t")
                 .unwrap(),
             "SELECT __operand(a IN (SELECT 1), '0'), __operand(a IN (SELECT 2), '1'), \
              __operand(a IN (SELECT 1), '0'), __operand(EXISTS (SELECT 1), '2') FROM t"
         );
         assert_eq!(
-            apart("SELECT a FROM t WHERE a > ALL (SELECT 1)").unwrap(),
+            text_apart("SELECT a FROM t WHERE a > ALL (SELECT 1)").unwrap(),
             "SELECT a FROM t WHERE __operand(a > ALL(SELECT 1), '1')"
         );
-        assert_eq!(apart("SELECT sum(a) FROM t"), None);
+        assert_eq!(text_apart("SELECT sum(a) FROM t"), None);
     }
 
     #[test]
     fn the_text_of_nested_subqueries_grows_with_their_number() {
         let nested = |depth: usize| {
             let (open, close) = ("EXISTS (SELECT 1 WHERE ".repeat(depth), ")".repeat(depth));
-            apart(&format!("SELECT {open}true{close}")).unwrap().len()
+            text_apart(&format!("SELECT {open}true{close}")).unwrap().len()
         };
         assert!(nested(24) < 3 * nested(12));
     }

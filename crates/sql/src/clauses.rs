@@ -3,13 +3,13 @@
 //! BY within any_value(), and the columns of series.
 
 use crate::identifier::fold;
-use crate::names::width;
+use crate::names::{name_as_written, width};
 use crate::walk::{Part, taken, walk_mut};
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
-    OrderByOptions, Query, SelectItem, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins,
-    UnaryOperator, Value, VisitorMut,
+    OrderByOptions, Query, TableAlias, TableAliasColumnDef, TableFactor, TableWithJoins, UnaryOperator,
+    Value, VisitorMut,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -41,15 +41,7 @@ impl VisitorMut for Shapes {
     }
 
     fn pre_visit_select(&mut self, select: &mut sqlparser::ast::Select) -> ControlFlow<()> {
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && is_rewritten(expr)
-            {
-                // The column has the name that was written.
-                let alias = Ident::with_quote('"', expr.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        name_as_written(&mut select.projection, is_rewritten);
         select.from.iter_mut().for_each(joins);
         ControlFlow::Continue(())
     }

@@ -15,7 +15,7 @@ pub(crate) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Begins behind some tokens of a statement.
-    pub fn behind(sql: &'a str, count: usize) -> Self {
+    pub fn skipping(sql: &'a str, count: usize) -> Self {
         let mut cursor = Self { sql, rest: tokens(sql), end_of_last: 0 };
         (0..count).for_each(|_| _ = cursor.next());
         cursor

@@ -4,14 +4,14 @@
 
 use crate::gate::{self, check_size};
 use crate::identifier::fold;
+use crate::names::name_as_written;
 use crate::tokenized::tokens_of;
 use crate::walk::{Part, expressions, expressions_mut, parts_of, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, MacroArg,
-    MacroDefinition, ObjectNamePart, OneOrManyWithParens, Query, Select, SelectItem, Value, Visitor,
-    VisitorMut,
+    MacroDefinition, ObjectNamePart, OneOrManyWithParens, Query, Select, Value, Visitor, VisitorMut,
 };
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -294,7 +294,7 @@ struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    fn of(&self, function: &Function) -> Option<(String, &Macro)> {
+    fn macro_of(&self, function: &Function) -> Option<(String, &Macro)> {
         let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
         let name = fold(name);
         let known = match variable_in(&name, function) {
@@ -309,24 +309,19 @@ impl VisitorMut for Calls<'_> {
     type Break = Error;
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        for item in &mut select.projection {
-            let SelectItem::UnnamedExpr(expr) = item else { continue };
+        name_as_written(&mut select.projection, |expr| {
             let all = expressions(expr, &mut |part| match part {
-                Expr::Function(function) if self.of(function).is_some() => ControlFlow::Break(()),
+                Expr::Function(function) if self.macro_of(function).is_some() => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             });
-            if all.is_break() {
-                // The column has the name that was written.
-                let alias = Ident::with_quote('"', expr.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+            all.is_break()
+        });
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let Some((name, called)) = self.of(function) else { return ControlFlow::Continue(()) };
+        let Some((name, called)) = self.macro_of(function) else { return ControlFlow::Continue(()) };
         match called.called(&name, function) {
             Ok(meant) => {
                 self.parts += parts_of(&meant);

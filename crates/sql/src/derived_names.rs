@@ -4,6 +4,7 @@
 
 use crate::identifier::fold;
 use crate::macros::expanded;
+use crate::names::{name_as_written, name_unnamed};
 use crate::parse::Text;
 use crate::plain::{alias_of, relations_of};
 use crate::walk::{expressions, walk_mut};
@@ -93,14 +94,7 @@ fn name_fields(select: &mut Select) {
 }
 
 fn name_rewritten(select: &mut Select) {
-    for item in &mut select.projection {
-        if let SelectItem::UnnamedExpr(expr) = item
-            && is_rewritten(expr)
-        {
-            let alias = Ident::with_quote('"', expr.to_string());
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-        }
-    }
+    name_as_written(&mut select.projection, is_rewritten);
 }
 
 /// Says whether an expression has an interval, a collation, or a call that stands for something else, and is
@@ -124,13 +118,7 @@ fn is_rewritten(expr: &Expr) -> bool {
 fn name_items(select: &mut Select, by_text: bool) {
     let Select { projection, from, .. } = select;
     let relations: Vec<String> = relations_of(from.iter()).into_iter().filter_map(called).collect();
-    for item in projection {
-        if let SelectItem::UnnamedExpr(expr) = item
-            && let Some(alias) = wanted_name(expr, &relations, by_text)
-        {
-            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-        }
-    }
+    name_unnamed(projection, |expr| wanted_name(expr, &relations, by_text));
 }
 
 /// Returns the name by which columns of a relation are qualified.

@@ -3,9 +3,10 @@
 
 use crate::call::call;
 use crate::identifier::fold;
+use crate::names::name_unnamed;
 use crate::walk::walk_mut;
 use sqlparser::ast::{
-    AccessExpr, Expr, Function, FunctionArguments, Ident, Select, SelectItem, Statement, Value, VisitorMut,
+    AccessExpr, Expr, Function, FunctionArguments, Ident, Select, Statement, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -23,13 +24,7 @@ impl VisitorMut for Fields {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && let Some(name) = last_field(expr)
-            {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: name };
-            }
-        }
+        name_unnamed(&mut select.projection, last_field);
         ControlFlow::Continue(())
     }
 

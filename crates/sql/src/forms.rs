@@ -4,17 +4,18 @@
 use crate::call::call;
 use crate::identifier::fold;
 use crate::macros::expanded;
+use crate::names::name_as_written;
 use crate::operators::ANY_EQUAL;
+use crate::plain::constraint_of;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES, SAMPLED_ROW};
 use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
 use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Ident, Join,
-    JoinConstraint, JoinOperator, LimitClause, NormalizationForm, ObjectName, ObjectNamePart, Query, Select,
-    SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind,
-    TableSampleMethod, TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut,
-    WildcardAdditionalOptions,
+    Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Join,
+    JoinConstraint, LimitClause, NormalizationForm, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, Statement, TableAlias, TableFactor, TableSample, TableSampleKind, TableSampleMethod,
+    TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -53,15 +54,7 @@ impl VisitorMut for Forms {
             select.flavor = SelectFlavor::Standard;
             select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
         }
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && (is_json(expr) || is_rewritten(expr))
-            {
-                // The column has the name that was written.
-                let alias = Ident::with_quote('"', expr.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        name_as_written(&mut select.projection, |expr| is_json(expr) || is_rewritten(expr));
         ControlFlow::Continue(())
     }
 
@@ -417,18 +410,8 @@ fn merges_in(tables: &TableWithJoins) -> bool {
 
 /// Says whether a join is NATURAL or has USING.
 fn merges(join: &Join) -> bool {
-    match &join.join_operator {
-        JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) => {
-            matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural)
-        }
-        _ => false,
-    }
+    let constraint = constraint_of(&join.join_operator);
+    matches!(constraint, Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
 }
 
 /// Rewrites FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n, and WITH TIES as a call in the place
@@ -520,7 +503,7 @@ fn taken_sample(factor: &mut TableFactor) -> Option<Box<TableSample>> {
 /// BERNOULLI), or as so many rows in an order by chance; with a seed, what is left to chance is the same
 /// for the same rows.
 fn take_sample(factor: &mut TableFactor, sample: &TableSample) -> Result<()> {
-    let sampled = Sampled::of(sample)?;
+    let sampled = Sampled::read(sample)?;
     let last = |name: &ObjectName| name.0.last()?.as_ident().cloned();
     let alias = match &mut *factor {
         TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
@@ -554,7 +537,7 @@ struct Sampled {
 
 impl Sampled {
     /// Reads a sample.
-    fn of(sample: &TableSample) -> Result<Self> {
+    fn read(sample: &TableSample) -> Result<Self> {
         let refused = || {
             Error::unsupported(format!(
                 "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage) or TABLESAMPLE (number ROWS), and \

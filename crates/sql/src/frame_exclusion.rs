@@ -6,14 +6,15 @@
 use crate::build;
 use crate::call::call;
 use crate::identifier::fold;
+use crate::names::name_unnamed;
 use crate::walk::{Part, checked, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, DataType, ExactNumberInfo, Expr, Function, FunctionArguments, Ident,
     NamedWindowDefinition, NamedWindowExpr, NullTreatment, ObjectName, ObjectNamePart, OrderByExpr, Query,
-    Select, SelectItem, Value, Visitor, VisitorMut, WindowFrame, WindowFrameBound, WindowFrameUnits,
-    WindowSpec, WindowType,
+    Select, Value, Visitor, VisitorMut, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowSpec,
+    WindowType,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -83,14 +84,9 @@ impl VisitorMut for Exclusions {
                 let _mark = take_mark(spec);
             }
         }
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && let Some(written) = without_marks(expr)
-            {
-                let alias = Ident::with_quote('"', written.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        name_unnamed(&mut select.projection, |expr| {
+            without_marks(expr).map(|written| Ident::with_quote('"', written.to_string()))
+        });
         ControlFlow::Continue(())
     }
 
@@ -144,7 +140,7 @@ enum Place {
 }
 
 impl Place {
-    fn of(bound: &WindowFrameBound) -> Option<Self> {
+    fn of_bound(bound: &WindowFrameBound) -> Option<Self> {
         Some(match bound {
             WindowFrameBound::CurrentRow => Self::At(0),
             WindowFrameBound::Preceding(None) => Self::Start,
@@ -203,7 +199,7 @@ impl Piece {
 }
 
 /// Returns the rows or groups of a frame before the current one and behind it.
-fn around(units: WindowFrameUnits, from: Place, to: Place) -> [Option<Piece>; 2] {
+fn beside_current(units: WindowFrameUnits, from: Place, to: Place) -> [Option<Piece>; 2] {
     let piece =
         |from: Place, to: Place| (from <= to).then_some(Piece { units, from, to, is_of_peers: false });
     [piece(from, to.min(Place::At(-1))), piece(from.max(Place::At(1)), to)]
@@ -232,7 +228,7 @@ fn pieces(spec: &WindowSpec, from: Place, to: Place, exclusion: Exclusion) -> Op
     };
     let has_current = from <= Place::At(0) && Place::At(0) <= to;
     let piece = |from, to, is_of_peers| Piece { units: Rows, from, to, is_of_peers };
-    let [before, behind] = around(units, from, to);
+    let [before, behind] = beside_current(units, from, to);
     let between = match (units, exclusion) {
         (Rows, Exclusion::CurrentRow) | (Groups, Exclusion::Group) => Vec::new(),
         (Rows, Exclusion::Group) if !is_ordered => return Some(Vec::new()),
@@ -263,8 +259,8 @@ fn meant(function: &Function, spec: &WindowSpec, exclusion: Exclusion) -> Option
     if OF_PARTITIONS.contains(&name.as_str()) {
         return Some(Expr::Function(over(spec.clone())));
     }
-    let from = Place::of(&frame.start_bound)?;
-    let to = frame.end_bound.as_ref().map_or(Some(Place::At(0)), Place::of)?;
+    let from = Place::of_bound(&frame.start_bound)?;
+    let to = frame.end_bound.as_ref().map_or(Some(Place::At(0)), Place::of_bound)?;
     // Such a frame is empty, or refused.
     if from > to || from == Place::End || to == Place::Start {
         return Some(Expr::Function(over(spec.clone())));

@@ -496,7 +496,7 @@ mod tests {
         check(Tokenizer::new(&GenericDialect {}, sql).tokenize().unwrap().iter())
     }
 
-    fn of(part: &str, between: &str, count: usize) -> String {
+    fn repeated(part: &str, between: &str, count: usize) -> String {
         vec![part; count].join(between)
     }
 
@@ -519,26 +519,26 @@ mod tests {
     fn what_is_long_and_does_not_nest_is_simple() {
         const MANY: usize = 3 * OPERATORS_MAX;
         for sql in [
-            format!("SELECT {}", of("1 + 1", ", ", MANY)),
-            format!("INSERT INTO t VALUES {}", of("(-1, 'a' || 'b')", ", ", 10 * MANY)),
-            format!("SELECT a IN ({})", of("1", ", ", 100_000)),
-            format!("SELECT ARRAY[{}], [{}]", of("1", ", ", 100_000), of("1", ", ", 100_000)),
-            format!("SELECT 1 FROM t WHERE {}", of("a = 1 AND b - 1 > 2", " OR ", 3000)),
-            format!("SELECT 1 FROM t WHERE {}", of("(a = 1 AND b - 1 > 2)", " OR ", 10_000)),
-            format!("SELECT 1 FROM t WHERE {}", of("a BETWEEN 1 AND 2", " AND ", 6000)),
-            format!("SELECT CASE {} END", of("WHEN a = 1 THEN -1", " ", 5000)),
-            of("SELECT a.b FROM t WHERE a = 1 AND b = 2", " UNION ALL ", QUERIES_MAX),
+            format!("SELECT {}", repeated("1 + 1", ", ", MANY)),
+            format!("INSERT INTO t VALUES {}", repeated("(-1, 'a' || 'b')", ", ", 10 * MANY)),
+            format!("SELECT a IN ({})", repeated("1", ", ", 100_000)),
+            format!("SELECT ARRAY[{}], [{}]", repeated("1", ", ", 100_000), repeated("1", ", ", 100_000)),
+            format!("SELECT 1 FROM t WHERE {}", repeated("a = 1 AND b - 1 > 2", " OR ", 3000)),
+            format!("SELECT 1 FROM t WHERE {}", repeated("(a = 1 AND b - 1 > 2)", " OR ", 10_000)),
+            format!("SELECT 1 FROM t WHERE {}", repeated("a BETWEEN 1 AND 2", " AND ", 6000)),
+            format!("SELECT CASE {} END", repeated("WHEN a = 1 THEN -1", " ", 5000)),
+            repeated("SELECT a.b FROM t WHERE a = 1 AND b = 2", " UNION ALL ", QUERIES_MAX),
             nested("(", "1", ")", 1000),
             nested("(1 + ", "1", ")", 900),
-            format!("SELECT {}", of("a || b", " || ", 900)),
+            format!("SELECT {}", repeated("a || b", " || ", 900)),
             nested("replace(", "1", ", 'a', 'b')", FUNCTIONS_MAX),
             nested("CASE WHEN a THEN 1 ELSE ", "1", " END", 100),
             nested("CASE WHEN a THEN 1 ELSE (", "1", ") END", 100),
-            format!("SELECT {}", of("coalesce(a, 1)", " + ", 1000)),
-            format!("SELECT {}", of("CASE WHEN a THEN abs(1) END", " + ", 500)),
+            format!("SELECT {}", repeated("coalesce(a, 1)", " + ", 1000)),
+            format!("SELECT {}", repeated("CASE WHEN a THEN abs(1) END", " + ", 500)),
             format!("SELECT f(j{})", " -> 'a'".repeat(90)),
             nested("1 = ALL (ARRAY[", "1", "])", DOUBLINGS_MAX / QUANTIFIER_DOUBLINGS),
-            of("(SELECT 1)", " UNION ALL ", QUERIES_MAX),
+            repeated("(SELECT 1)", " UNION ALL ", QUERIES_MAX),
         ] {
             checked(&sql).unwrap_or_else(|error| panic!("{error}: {}", &sql[..60]));
         }
@@ -548,15 +548,15 @@ mod tests {
     fn what_nests_is_counted_however_it_is_written() {
         const MANY: usize = 3 * OPERATORS_MAX;
         for sql in [
-            format!("SELECT {}", of("1", " + ", MANY)),
-            format!("SELECT {}", of("'a'", " || ", MANY)),
+            format!("SELECT {}", repeated("1", " + ", MANY)),
+            format!("SELECT {}", repeated("'a'", " || ", MANY)),
             format!("SELECT 1 {}", "IS DISTINCT FROM 1 ".repeat(MANY)),
-            format!("SELECT {}", of("set", " + ", MANY)),
-            format!("SELECT 1 FROM t WHERE {}", of("a = 1", " OR ", 20_000)),
+            format!("SELECT {}", repeated("set", " + ", MANY)),
+            format!("SELECT 1 FROM t WHERE {}", repeated("a = 1", " OR ", 20_000)),
             format!("SELECT 1{}", "::int".repeat(MANY)),
             format!("SELECT l{}", "[1]".repeat(FUNCTIONS_MAX + 1)),
-            of("SELECT 1, 2", " UNION ", MANY),
-            format!("SELECT 1 FROM {}", of("t", ", ", MANY)),
+            repeated("SELECT 1, 2", " UNION ", MANY),
+            format!("SELECT 1 FROM {}", repeated("t", ", ", MANY)),
             format!("SELECT 1 FROM t {}", "JOIN t ON a = b, t ".repeat(MANY)),
             format!("SELECT * FROM t {}", "PIVOT (sum(i) FOR a IN ('a')) ".repeat(MANY)),
             nested("1 = ALL (ARRAY[", "1", "])", DOUBLINGS_MAX / QUANTIFIER_DOUBLINGS + 1),
@@ -582,8 +582,8 @@ mod tests {
             nested("(SELECT ", "1", ")", 2 * SUBQUERIES_MAX),
             "EXPLAIN ".repeat(PATH_MAX + 1),
             "x ".repeat(PATH_MAX + 1),
-            format!("SELECT {}", of("1", ", ", ITEMS_MAX + 1)),
-            format!("SELECT f({})", of("1", ", ", ITEMS_MAX + 1)),
+            format!("SELECT {}", repeated("1", ", ", ITEMS_MAX + 1)),
+            format!("SELECT f({})", repeated("1", ", ", ITEMS_MAX + 1)),
         ] {
             let error = checked(&sql).map_or_else(|error| error, |()| panic!("{}", &sql[..60]));
             assert_eq!(error.sqlstate(), "54001", "{}", &sql[..60]);

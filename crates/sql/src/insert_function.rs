@@ -50,7 +50,7 @@ fn body(function: &CreateFunction) -> Option<&str> {
 /// Returns the INSERT of a body that puts its row into one variable, and the key that it violates into
 /// another one.
 fn inserted<'a>(body: &'a str, row: &str, detail: &str) -> Option<&'a str> {
-    let mut cursor = Cursor::behind(body, 0);
+    let mut cursor = Cursor::skipping(body, 0);
     cursor.expect(&["BEGIN"]).ok()?;
     let start = cursor.start();
     let end = loop {

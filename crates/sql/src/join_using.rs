@@ -4,6 +4,7 @@
 
 use crate::call::call;
 use crate::identifier::fold;
+use crate::plain::constraint_of_mut;
 use crate::references::names_in;
 use crate::walk::{Part, checked, done, walk_mut};
 use hypostyle_types::{Error, Result};
@@ -206,14 +207,7 @@ fn write_chain_out(tables: &mut TableWithJoins, is_written: bool) -> Result<()> 
             }
             continue;
         }
-        if let JoinOperator::Join(constraint)
-        | JoinOperator::Inner(constraint)
-        | JoinOperator::Left(constraint)
-        | JoinOperator::LeftOuter(constraint)
-        | JoinOperator::Right(constraint)
-        | JoinOperator::RightOuter(constraint)
-        | JoinOperator::FullOuter(constraint) = &mut join.join_operator
-        {
+        if let Some(constraint) = constraint_of_mut(&mut join.join_operator) {
             *constraint = JoinConstraint::On(expr);
         }
     }

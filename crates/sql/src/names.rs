@@ -97,6 +97,22 @@ pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     }
 }
 
+/// Names the items that have no name, where there is one for them.
+pub(crate) fn name_unnamed(items: &mut [SelectItem], name: impl Fn(&Expr) -> Option<Ident>) {
+    for item in items {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some(alias) = name(expr)
+        {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+}
+
+/// Names the items that will be rewritten as they are written.
+pub(crate) fn name_as_written(items: &mut [SelectItem], is_rewritten: impl Fn(&Expr) -> bool) {
+    name_unnamed(items, |expr| is_rewritten(expr).then(|| Ident::with_quote('"', expr.to_string())));
+}
+
 /// Returns the expressions that got a name, with it.
 fn name_items(items: &mut [SelectItem], apart: char) -> Vec<(Expr, Ident)> {
     let mut taken = HashMap::new();

@@ -1,7 +1,7 @@
 //! Words of PostgreSQL that say nothing more here: ONLY before a table, USING with an operator in ORDER BY,
 //! and the condition of an index in ON CONFLICT. And WHERE, which DuckDB may leave out of FILTER.
 
-use crate::phrases::{before, end_of, is_word, next};
+use crate::phrases::{end_of, is_word, last_before, next};
 use crate::replaced_tokens::{blank, replace};
 use crate::table_as::last_of_name;
 use sqlparser::tokenizer::Token;
@@ -40,7 +40,7 @@ fn may_follow_table(word: &str) -> bool {
 /// Leaves out ONLY before a table, as in `FROM ONLY t` and `UPDATE ONLY t`: no table inherits from another.
 fn without_only(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Token>)>) {
     for place in (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["ONLY"])) {
-        let before = before(tokens, place).and_then(|before| tokens.get(before));
+        let before = last_before(tokens, place).and_then(|before| tokens.get(before));
         if !is_word(before, &BEFORE_ONLY) {
             continue;
         }
@@ -96,7 +96,7 @@ fn without_conditions(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Tok
 /// are those of columns.
 fn filters(tokens: &[Token], written: &mut Vec<(Range<usize>, Vec<Token>)>) {
     for place in (0..tokens.len()).filter(|place| is_word(tokens.get(*place), &["FILTER"])) {
-        let is_behind_call = before(tokens, place).is_some_and(|before| tokens[before] == Token::RParen);
+        let is_behind_call = last_before(tokens, place).is_some_and(|before| tokens[before] == Token::RParen);
         let open = next(tokens, place).filter(|open| is_behind_call && tokens[*open] == Token::LParen);
         let Some((open, end)) = open.and_then(|open| Some((open, end_of(tokens, open)?))) else { continue };
         let inside = &tokens[open + 1..end];

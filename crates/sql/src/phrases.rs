@@ -76,7 +76,7 @@ pub(crate) fn next(tokens: &[Token], place: usize) -> Option<usize> {
     (place + 1..tokens.len()).find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
 }
 
-pub(crate) fn before(tokens: &[Token], place: usize) -> Option<usize> {
+pub(crate) fn last_before(tokens: &[Token], place: usize) -> Option<usize> {
     (0..place).rev().find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
 }
 
@@ -187,7 +187,7 @@ fn is_whole_table(tokens: &[Token], place: usize) -> bool {
     if !is_word(tokens.get(place), &["TABLE"]) {
         return false;
     }
-    let Some(previous) = before(tokens, place) else { return true };
+    let Some(previous) = last_before(tokens, place) else { return true };
     let begins = |words: &[&str]| {
         let first = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
         is_word(first, words)
@@ -251,7 +251,7 @@ fn pattern_of_names(tokens: &[Token], place: usize) -> Option<(usize, Vec<Token>
 }
 
 fn pattern_of_star(tokens: &[Token], place: usize) -> Option<(usize, Vec<Token>)> {
-    let previous = before(tokens, place)?;
+    let previous = last_before(tokens, place)?;
     let is_item = tokens[previous] == Token::Comma || is_word(tokens.get(previous), &["SELECT", "DISTINCT"]);
     // The parser knows ILIKE.
     let operator = next(tokens, place).filter(|operator| !is_word(tokens.get(*operator), &["ILIKE"]));
@@ -322,8 +322,8 @@ fn selects(tokens: &mut Vec<Token>) -> bool {
 /// Says whether the FROM at a place is the first word of a query.
 fn begins_with_from(tokens: &[Token], place: usize) -> bool {
     is_word(tokens.get(place), &["FROM"])
-        && before(tokens, place).is_none_or(|open| {
-            let is_call = before(tokens, open).is_some_and(|name| is_word(tokens.get(name), &["TRIM"]));
+        && last_before(tokens, place).is_none_or(|open| {
+            let is_call = last_before(tokens, open).is_some_and(|name| is_word(tokens.get(name), &["TRIM"]));
             is_word(tokens.get(open), &["AS"]) || tokens[open] == Token::LParen && !is_call
         })
 }
@@ -428,7 +428,7 @@ fn exclusion(tokens: &[Token], place: usize) -> Option<(usize, usize)> {
         _ => return None,
     };
     let ends = next(tokens, last).is_some_and(|end| tokens[end] == Token::RParen);
-    let bound = before(tokens, place).filter(|_| ends)?;
+    let bound = last_before(tokens, place).filter(|_| ends)?;
     is_word(tokens.get(bound), &["PRECEDING", "FOLLOWING", "ROW"]).then_some((first, last))
 }
 
@@ -441,7 +441,7 @@ fn lambdas(tokens: &mut Vec<Token>) -> bool {
     for (place, token) in tokens.iter().enumerate() {
         match token {
             Token::LParen => {
-                open.push(match before(tokens, place).and_then(|name| tokens.get(name)) {
+                open.push(match last_before(tokens, place).and_then(|name| tokens.get(name)) {
                     name if is_word(name, &OF_FUNCTIONS) => Some(Token::Comma),
                     name if is_word(name, &["COLUMNS"]) => Some(Token::LParen),
                     _ => None,
@@ -453,9 +453,10 @@ fn lambdas(tokens: &mut Vec<Token>) -> bool {
             }
             Token::Arrow => {
                 let Some(Some(wanted)) = open.last() else { continue };
-                let start = before(tokens, place).and_then(|last| parameters(tokens, last));
-                let is_argument =
-                    |start: &usize| before(tokens, *start).is_some_and(|before| tokens[before] == *wanted);
+                let start = last_before(tokens, place).and_then(|last| parameters(tokens, last));
+                let is_argument = |start: &usize| {
+                    last_before(tokens, *start).is_some_and(|before| tokens[before] == *wanted)
+                };
                 found.extend(start.filter(is_argument).map(|start| (start, place)));
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! PIVOT and UNPIVOT as DuckDB writes them, `PIVOT t ON c USING sum(x) GROUP BY y` and
 //! `UNPIVOT t ON a, b INTO NAME n VALUE v`, in the words that the parser knows behind a relation of FROM.
 
-use crate::phrases::{before, end_of, is_word, next};
+use crate::phrases::{end_of, is_word, last_before, next};
 use crate::pivot::{GROUPS, VALUES};
 use sqlparser::tokenizer::{Token, Whitespace};
 
@@ -41,7 +41,7 @@ pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
 
 /// Says whether a word stands where a query may begin.
 fn begins_query(tokens: &[Token], place: usize) -> bool {
-    let Some(previous) = before(tokens, place) else { return true };
+    let Some(previous) = last_before(tokens, place) else { return true };
     match &tokens[previous] {
         Token::LParen => true,
         // What is in parentheses behind the name of a relation is the other form.
@@ -187,9 +187,9 @@ fn column(item: &[Token]) -> Option<(&[Token], Option<&[Token]>)> {
 /// Reads `UNPIVOT t ON a, b INTO NAME n VALUE v`, and returns where it ends.
 fn unpivot(tokens: &[Token], place: usize) -> Option<(Vec<Token>, usize)> {
     let (mut relation, on) = relation(tokens, place)?;
-    let nulls = before(tokens, on).filter(|nulls| is_word(tokens.get(*nulls), &["NULLS"]));
+    let nulls = last_before(tokens, on).filter(|nulls| is_word(tokens.get(*nulls), &["NULLS"]));
     let include = nulls
-        .and_then(|nulls| before(tokens, nulls))
+        .and_then(|nulls| last_before(tokens, nulls))
         .filter(|include| is_word(tokens.get(*include), &["INCLUDE"]));
     if let Some(include) = include {
         relation = tokens.get(place + 1..include)?;

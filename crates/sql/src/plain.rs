@@ -1,11 +1,11 @@
 //! What a query is nothing but: a list of values, all rows of one table, or those that pass a condition.
 //! Each clause that the syntax tree has is named here, so that a new one cannot be overlooked. And what
-//! relations a FROM has, and their aliases.
+//! relations a FROM has, their aliases, and the conditions of joins.
 
 use crate::walk::walk;
 use sqlparser::ast::{
-    Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, TableAlias,
-    TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
+    Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectFlavor,
+    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -183,6 +183,32 @@ pub fn alias_of(relation: &TableFactor) -> Option<&TableAlias> {
 /// Returns the alias of a relation, to be changed.
 pub fn alias_of_mut(relation: &mut TableFactor) -> Option<&mut TableAlias> {
     alias_of!(relation, as_mut)
+}
+
+/// The condition of a join, as it is borrowed.
+macro_rules! constraint_of {
+    ($operator:expr) => {
+        match $operator {
+            JoinOperator::Join(constraint)
+            | JoinOperator::Inner(constraint)
+            | JoinOperator::Left(constraint)
+            | JoinOperator::LeftOuter(constraint)
+            | JoinOperator::Right(constraint)
+            | JoinOperator::RightOuter(constraint)
+            | JoinOperator::FullOuter(constraint) => Some(constraint),
+            _ => None,
+        }
+    };
+}
+
+/// Returns the condition of a join, if it is one that may merge columns.
+pub fn constraint_of(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    constraint_of!(operator)
+}
+
+/// Returns the same to be changed.
+pub fn constraint_of_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    constraint_of!(operator)
 }
 
 /// Says whether VALUES are within a query, besides those that it is.

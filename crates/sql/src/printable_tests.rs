@@ -307,40 +307,40 @@ const OPERATORS: &[&str] = &[
 struct Random(u64);
 
 impl Random {
-    fn below(&mut self, count: usize) -> usize {
+    fn number_below(&mut self, count: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         ((mixed ^ (mixed >> 31)) % count as u64) as usize
     }
 
-    fn of<'a>(&mut self, choices: &[&'a str]) -> &'a str {
-        choices[self.below(choices.len())]
+    fn choice<'a>(&mut self, choices: &[&'a str]) -> &'a str {
+        choices[self.number_below(choices.len())]
     }
 
     fn expression(&mut self, depth: usize) -> String {
         if depth == 0 {
-            return self.of(LEAVES).to_string();
+            return self.choice(LEAVES).to_string();
         }
         let operand = |random: &mut Self| {
             let inner = random.expression(depth - 1);
-            if random.below(4) == 0 { format!("({inner})") } else { inner }
+            if random.number_below(4) == 0 { format!("({inner})") } else { inner }
         };
-        match self.below(16) {
+        match self.number_below(16) {
             0..=6 => {
-                let op = self.of(OPERATORS);
+                let op = self.choice(OPERATORS);
                 let (left, right) = (operand(self), operand(self));
                 format!("{left} {op} {right}")
             }
-            7 | 8 => format!("{} {}", self.of(&["-", "+", "~", "NOT"]), operand(self)),
+            7 | 8 => format!("{} {}", self.choice(&["-", "+", "~", "NOT"]), operand(self)),
             9 => format!(
                 "{} {}",
                 operand(self),
-                self.of(&["IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT FALSE"])
+                self.choice(&["IS NULL", "IS NOT NULL", "IS TRUE", "IS NOT FALSE"])
             ),
             10 => format!("{} BETWEEN {} AND {}", operand(self), operand(self), operand(self)),
             11 => format!("{} IN ({}, {})", operand(self), operand(self), operand(self)),
-            12 => format!("{}::{}", operand(self), self.of(&["INTEGER", "TEXT", "DOUBLE"])),
+            12 => format!("{}::{}", operand(self), self.choice(&["INTEGER", "TEXT", "DOUBLE"])),
             13 => format!("CASE WHEN {} THEN {} ELSE {} END", operand(self), operand(self), operand(self)),
             14 => format!("({})[{}]", operand(self), operand(self)),
             _ => format!("g({}, {})", operand(self), operand(self)),
@@ -353,7 +353,7 @@ fn random_statements_are_printed_as_they_are_read() {
     let mut random = Random(20_261_127);
     let mut checked = 0;
     for _ in 0..4000 {
-        let depth = 1 + random.below(4);
+        let depth = 1 + random.number_below(4);
         let expression = random.expression(depth);
         checked += usize::from(check(&format!("DELETE FROM t WHERE {expression}")));
         let other = random.expression(2);

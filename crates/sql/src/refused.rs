@@ -3,7 +3,7 @@
 
 use crate::identifier::fold;
 use crate::names::width;
-use crate::phrases::{before, is_word, next};
+use crate::phrases::{is_word, last_before, next};
 use crate::plain::alias_of;
 use crate::walk::{Part, checked, done, walk};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -81,7 +81,7 @@ pub fn check_tokens(tokens: &[Token]) -> Result<()> {
         is_word(tokens.get(place), &["JSON_TABLE"])
             && next(tokens, place).is_some_and(|open| tokens[open] == Token::LParen)
             // A table may be called so where it is made, written to and referred to.
-            && before(tokens, place).is_some_and(|word| {
+            && last_before(tokens, place).is_some_and(|word| {
                 tokens[word] == Token::Comma || is_word(tokens.get(word), &["FROM", "JOIN", "LATERAL"])
             })
     };
@@ -105,7 +105,7 @@ pub fn check_tokens(tokens: &[Token]) -> Result<()> {
 fn is_positional_join(tokens: &[Token], place: usize) -> bool {
     is_word(tokens.get(place), &["POSITIONAL"])
         && next(tokens, place).is_some_and(|join| is_word(tokens.get(join), &["JOIN"]))
-        && before(tokens, place).is_some_and(|relation| match &tokens[relation] {
+        && last_before(tokens, place).is_some_and(|relation| match &tokens[relation] {
             Token::RParen => true,
             word @ Token::Word(_) => {
                 !is_word(Some(word), &["AS", "FROM", "JOIN", "LATERAL", "USING", "UPDATE"])

@@ -3,6 +3,7 @@
 
 use crate::build;
 use crate::identifier::fold;
+use crate::names::name_unnamed;
 use crate::plain::{alias_of, relations_of};
 use crate::references::names_in;
 use crate::walk::{expressions_mut, walk, walk_mut};
@@ -118,13 +119,9 @@ impl VisitorMut for Renaming<'_> {
         if called.is_empty() {
             return ControlFlow::Continue(());
         }
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && self.is_column(expr, &called)
-            {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: build::name(self.old) };
-            }
-        }
+        name_unnamed(&mut select.projection, |expr| {
+            self.is_column(expr, &called).then(|| build::name(self.old))
+        });
         let _done = expressions_mut(select, &mut |expr| self.rename_qualified(expr, &called));
         names_in(select, &mut |name, table| self.renamed(name, table));
         ControlFlow::Continue(())

@@ -3,14 +3,14 @@
 //! `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2, 8.4 and 8.9) and `SET (a, b) = (SELECT …)`. Also rows that
 //! are compared with rows. The planner takes them for structures, in which a NULL is a value like others.
 
-use crate::names::name_columns;
+use crate::names::{name_as_written, name_columns};
 use crate::parse::{Extension, parse_query};
 use crate::refused::check_columns;
 use crate::walk::{self, Part, expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, UnaryOperator, Update, Value, VisitorMut,
+    BinaryOperator, Delete, Expr, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    UnaryOperator, Update, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -64,15 +64,7 @@ impl VisitorMut for Rows {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(expr) = item
-                && has_rows(expr)
-            {
-                // The column has the name that was written.
-                let alias = Ident::with_quote('"', expr.to_string());
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
-            }
-        }
+        name_as_written(&mut select.projection, has_rows);
         select.selection.as_mut().map_or(ControlFlow::Continue(()), narrow)
     }
 

@@ -1,7 +1,7 @@
 //! Samples as DuckDB writes them, `USING SAMPLE 10%` and `TABLESAMPLE reservoir(20 ROWS)`, in the words of
 //! the parser's TABLESAMPLE. And LIMIT with a percentage, as a call of a function.
 
-use crate::phrases::{before, is_word, next};
+use crate::phrases::{is_word, last_before, next};
 use crate::replaced_tokens::{blank, replace};
 use hypostyle_types::{Error, Result};
 use sqlparser::tokenizer::Token;
@@ -217,7 +217,7 @@ fn from_before(tokens: &[Token], place: usize) -> Option<usize> {
             Token::LParen | Token::LBracket | Token::LBrace => depth = depth.checked_sub(1)?,
             token if depth == 0 && is_word(Some(token), &["FROM"]) => {
                 let is_comparison =
-                    before(tokens, at).is_some_and(|before| is_word(tokens.get(before), &["DISTINCT"]));
+                    last_before(tokens, at).is_some_and(|before| is_word(tokens.get(before), &["DISTINCT"]));
                 if !is_comparison {
                     return Some(at);
                 }

@@ -224,9 +224,9 @@ fn with_columns(table: &mut Cte, clauses: &Clauses) -> Result<()> {
     })?;
     let hidden = clauses.read_before(step, &itself);
     let first = build::query(left.as_ref().clone());
-    **left = around(first, columns.clone(), Vec::new(), clauses.of_first_rows());
+    **left = with_further_columns(first, columns.clone(), Vec::new(), clauses.of_first_rows());
     let step = build::query(SetExpr::Select(step.clone()));
-    **right = around(step, columns.clone(), hidden, clauses.of_steps());
+    **right = with_further_columns(step, columns.clone(), hidden, clauses.of_steps());
     let named = if table.alias.columns.is_empty() { columns } else { Vec::new() };
     let named = named.into_iter().chain(clauses.names().into_iter().cloned());
     table.alias.columns.extend(named.map(|name| TableAliasColumnDef { name, data_type: None }));
@@ -293,7 +293,7 @@ fn itself_in(select: &Select, name: &str) -> Option<Ident> {
 
 /// Returns the rows of a query with further columns behind those of these names. What is hidden is for these
 /// alone.
-fn around(rows: Query, columns: Vec<Ident>, hidden: Vec<Ident>, further: Vec<Expr>) -> SetExpr {
+fn with_further_columns(rows: Query, columns: Vec<Ident>, hidden: Vec<Ident>, further: Vec<Expr>) -> SetExpr {
     let items = columns.iter().map(|column| found(column.clone())).chain(further).map(build::item).collect();
     let named = columns.into_iter().chain(hidden).collect();
     *build::select(items, vec![build::derived_as(rows, build::name(FOUND), named)]).body

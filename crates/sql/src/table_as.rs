@@ -1,7 +1,7 @@
 //! CREATE TABLE … AS with names of columns, and WITH DATA or WITH NO DATA behind its query (ISO/IEC
 //! 9075-2, 11.3), which the parser does not know.
 
-use crate::phrases::{before, is_word, next};
+use crate::phrases::{is_word, last_before, next};
 use sqlparser::tokenizer::Token;
 
 /// The words that may stand between CREATE and TABLE.
@@ -92,14 +92,14 @@ fn end_of_names(tokens: &[Token], open: usize) -> Option<usize> {
 /// said.
 fn clause(tokens: &[Token], begin: usize) -> (usize, Option<bool>) {
     let mut end = tokens.len();
-    while let Some(last) = before(tokens, end).filter(|last| tokens[*last] == Token::SemiColon) {
+    while let Some(last) = last_before(tokens, end).filter(|last| tokens[*last] == Token::SemiColon) {
         end = last;
     }
     let wanted = || {
-        let data = before(tokens, end).filter(|place| is_word(tokens.get(*place), &["DATA"]))?;
-        let word = before(tokens, data)?;
+        let data = last_before(tokens, end).filter(|place| is_word(tokens.get(*place), &["DATA"]))?;
+        let word = last_before(tokens, data)?;
         let is_empty = is_word(tokens.get(word), &["NO"]);
-        let with = if is_empty { before(tokens, word)? } else { word };
+        let with = if is_empty { last_before(tokens, word)? } else { word };
         (with > begin && is_word(tokens.get(with), &["WITH"])).then_some((with, Some(!is_empty)))
     };
     wanted().unwrap_or((end, None))

@@ -262,7 +262,7 @@ impl Dialect for Watched {
             .or_else(|| like_glob(parser, expr, precedence))
             .or_else(|| in_values(parser, expr, precedence))
             .or_else(|| between_bounds(parser, expr, precedence))
-            .or_else(|| between(parser, expr, precedence))
+            .or_else(|| further_operator(parser, expr, precedence))
             .or_else(|| dialect.parse_infix(parser, expr, precedence))
     }
 
@@ -514,7 +514,7 @@ fn is_power(parser: &Parser) -> bool {
 
 /// Reads operators behind an operand that not all dialects know, or of which the parser takes too
 /// much for the right side; `None` where another stands.
-fn between(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
+fn further_operator(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<Result<Expr, ParserError>> {
     let is = |place: usize, known: Keyword| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == known);
     let boxed = || Box::new(left.clone());
     match &parser.peek_token_ref().token {

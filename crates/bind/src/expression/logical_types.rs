@@ -80,7 +80,7 @@ fn said_by(plan: LogicalPlan, around: Around<'_>) -> Result<Transformed<LogicalP
         LogicalPlan::RecursiveQuery(query) => in_recursion(query, around),
         LogicalPlan::Unnest(unnest) => {
             let found = (0..unnest.schema.fields().len()).map(|place| of_unnested(&unnest, place)).collect();
-            above(LogicalPlan::Unnest(unnest), found, false)
+            said_above(LogicalPlan::Unnest(unnest), found, false)
         }
         LogicalPlan::TableScan(_)
         | LogicalPlan::Extension(_)
@@ -145,7 +145,7 @@ fn in_expression(
                 .iter()
                 .rev()
                 .find_map(|schema| schema.maybe_index_of_column(column).map(|place| schema.field(place)));
-            if let Some(known) = known.filter(|known| Found::of(known) != Found::of(field)) {
+            if let Some(known) = known.filter(|known| Found::of_field(known) != Found::of_field(field)) {
                 *field = Arc::new(Field::clone(known).with_nullable(field.is_nullable()));
                 changed = true;
             }
@@ -279,7 +279,7 @@ fn in_arguments(call: &mut ScalarFunction, schema: &DFSchema, is_sure: bool) -> 
             continue;
         }
         let Ok((_, field)) = arg.to_field(schema) else { continue };
-        if !Found::of(&field).is_plain() {
+        if !Found::of_field(&field).is_plain() {
             *arg = typed(std::mem::take(arg), field.as_ref().clone().with_name(""));
             changed = true;
         }
@@ -340,7 +340,7 @@ fn outputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         found.extend(calls);
         let bare = plan.map_expressions(|expr| expr.transform_up(|expr| with_bare_lists(expr, &schema)))?;
         let bare = if bare.transformed { bare.map_data(LogicalPlan::recompute_schema)? } else { bare };
-        bare.transform_data(|plan| above(plan, found, false))
+        bare.transform_data(|plan| said_above(plan, found, false))
     };
     let given = |expr: &Expr| given(expr, &schema).unwrap_or(Found::Plain);
     match plan {
@@ -355,8 +355,8 @@ fn outputs(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             of_rows(LogicalPlan::Window(of), before, calls)
         }
         LogicalPlan::Distinct(Distinct::On(of)) => {
-            let found = of.schema.fields().iter().map(|field| Found::of(field)).collect();
-            above(LogicalPlan::Distinct(Distinct::On(with_bare_items(of)?)), found, true)
+            let found = of.schema.fields().iter().map(|field| Found::of_field(field)).collect();
+            said_above(LogicalPlan::Distinct(Distinct::On(with_bare_items(of)?)), found, true)
         }
         other => Ok(Transformed::no(other)),
     }
@@ -388,13 +388,13 @@ fn of_values(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let schema = DFSchema::new_with_metadata(columns, of.schema.metadata().clone())?;
         of.schema = Arc::new(schema);
     }
-    let said = above(LogicalPlan::Values(of), all_found, false)?;
+    let said = said_above(LogicalPlan::Values(of), all_found, false)?;
     Ok(Transformed::new_transformed(said.data, said.transformed || changed))
 }
 
 /// Puts a projection above a node that says what the node's schema does not say, or what it will not say
 /// any more when the node `is_lost`.
-fn above(plan: LogicalPlan, found: Vec<Found>, is_lost: bool) -> Result<Transformed<LogicalPlan>> {
+fn said_above(plan: LogicalPlan, found: Vec<Found>, is_lost: bool) -> Result<Transformed<LogicalPlan>> {
     let mut changed = false;
     let items = plan.schema().iter().zip(found).map(|((relation, field), found)| {
         let column = Expr::Column(Column::new(relation.cloned(), field.name()));
@@ -415,7 +415,7 @@ fn above(plan: LogicalPlan, found: Vec<Found>, is_lost: bool) -> Result<Transfor
 /// What a column is that comes of a list or a structure.
 fn of_unnested(of: &Unnest, place: usize) -> Found {
     let Some(&from) = of.dependency_indices.get(place) else { return Found::Plain };
-    let found = Found::of(of.input.schema().field(from));
+    let found = Found::of_field(of.input.schema().field(from));
     if of.struct_type_columns.contains(&from) {
         let before = of.dependency_indices[..place].iter().filter(|other| **other == from).count();
         return found.field(before);
@@ -430,8 +430,9 @@ fn of_unnested(of: &Unnest, place: usize) -> Found {
 /// Has all parts of a union say the same of a column: what all of them say.
 fn in_union(union: Union) -> Result<Transformed<LogicalPlan>> {
     let columns = union.schema.fields().len();
-    let says =
-        |input: &Arc<LogicalPlan>| input.schema().fields().iter().any(|field| !Found::of(field).is_plain());
+    let says = |input: &Arc<LogicalPlan>| {
+        input.schema().fields().iter().any(|field| !Found::of_field(field).is_plain())
+    };
     let is_even = union.inputs.iter().all(|input| input.schema().fields().len() == columns);
     if !is_even || !union.inputs.iter().any(says) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
@@ -465,7 +466,7 @@ fn is_open_column(input: &LogicalPlan, place: usize) -> bool {
 fn common(fields: &[&Field]) -> Option<(Found, Field)> {
     let (mut all, mut first, mut says) = (Found::Null, None, false);
     for field in fields {
-        let found = Found::of(field);
+        let found = Found::of_field(field);
         says |= !found.is_plain();
         if found != Found::Null {
             first.get_or_insert(*field);
@@ -499,7 +500,7 @@ fn as_wanted(input: Arc<LogicalPlan>, wanted: &[Option<(Found, Field)>]) -> Resu
     let items = input.schema().iter().zip(wanted).enumerate().map(|(place, ((relation, field), wanted))| {
         let column = Expr::Column(Column::new(relation.cloned(), field.name()));
         let Some((found, like)) = wanted else { return column };
-        let own = Found::of(field);
+        let own = Found::of_field(field);
         let is_untyped = own == Found::Null || is_open_column(&input, place);
         if is_untyped && found.is_plain() {
             return column;
@@ -531,7 +532,7 @@ fn as_wanted(input: Arc<LogicalPlan>, wanted: &[Option<(Found, Field)>]) -> Resu
 fn in_recursion(query: RecursiveQuery, around: Around<'_>) -> Result<Transformed<LogicalPlan>> {
     let first = said_within(Arc::unwrap_or_clone(query.static_term), around)?;
     let wanted = first.data.schema().fields().iter().map(|field| {
-        let found = Found::of(field);
+        let found = Found::of_field(field);
         (!found.is_plain()).then(|| (found, field.as_ref().clone()))
     });
     let wanted: Vec<Option<(Found, Field)>> = wanted.collect();

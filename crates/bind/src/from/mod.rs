@@ -4,7 +4,6 @@ pub(crate) mod alias_columns;
 pub(crate) mod captured_names;
 pub mod function_tables;
 pub(crate) mod join_condition;
-pub(crate) mod join_constraint;
 pub(crate) mod lateral;
 pub(crate) mod missing_tables;
 pub(crate) mod natural_join;

@@ -2,7 +2,6 @@
 //! order of the left one. The planner finds these columns. It would join by them itself, but would
 //! then find their names ambiguous.
 
-use crate::from::join_constraint::{constraint, constraint_mut};
 use crate::scope::{Scope, first_select};
 use datafusion::error::Result;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -12,6 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_error::external;
 use hypostyle_sql::join_using;
+use hypostyle_sql::plain::{constraint_of, constraint_of_mut};
 use hypostyle_sql::walk::{walk, walk_mut};
 use hypostyle_types::Error;
 use std::ops::ControlFlow;
@@ -75,7 +75,7 @@ fn natural_of(from: &mut [TableWithJoins]) -> Option<Natural<'_>> {
 
 fn natural_in(tables: &mut TableWithJoins) -> Option<Natural<'_>> {
     let is_natural =
-        |join: &mut Join| matches!(constraint_mut(&mut join.join_operator), Some(JoinConstraint::Natural));
+        |join: &mut Join| matches!(constraint_of_mut(&mut join.join_operator), Some(JoinConstraint::Natural));
     let place = tables.joins.iter_mut().position(is_natural);
     if let Some(place) = place {
         let left =
@@ -96,7 +96,8 @@ pub fn is_in(select: &Select) -> bool {
 }
 
 fn is_among(tables: &TableWithJoins) -> bool {
-    let is_natural = |join: &Join| matches!(constraint(&join.join_operator), Some(JoinConstraint::Natural));
+    let is_natural =
+        |join: &Join| matches!(constraint_of(&join.join_operator), Some(JoinConstraint::Natural));
     let mut relations =
         std::iter::once(&tables.relation).chain(tables.joins.iter().map(|join| &join.relation));
     tables.joins.iter().any(is_natural)
@@ -147,7 +148,7 @@ impl VisitorMut for Joining {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         match natural_of(&mut select.from) {
             Some((_, _, join)) => {
-                if let Some(constraint) = constraint_mut(join) {
+                if let Some(constraint) = constraint_of_mut(join) {
                     *constraint = self.0.clone();
                 }
                 ControlFlow::Break(())

@@ -3,12 +3,11 @@
 //! column its value (PostgreSQL, DuckDB). In a row that an outer join adds, it is NULL, as in PostgreSQL;
 //! so it is in one whose columns are all NULL, which cannot be told from that.
 
-use crate::from::join_constraint::constraint_mut;
-use crate::scope::{Scope, first_select};
+use crate::scope::{Scope, change_select, first_select};
 use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value, VisitorMut,
+    SelectItemQualifiedWildcardKind, Statement, TableFactor, TableWithJoins, Value,
     WildcardAdditionalOptions,
 };
 use hypostyle_error::column_name::unmarked_name;
@@ -16,10 +15,8 @@ use hypostyle_error::culprit::Unknown;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::fold;
-use hypostyle_sql::plain::{alias_of, relations_of};
+use hypostyle_sql::plain::{alias_of, constraint_of_mut, relations_of};
 use hypostyle_sql::references::names_in;
-use hypostyle_sql::walk::walk_mut;
-use std::ops::ControlFlow;
 
 /// Writes the row in the place of a name that is no column's, in the innermost SELECT that has a relation
 /// of that name and names it; whether there is one.
@@ -50,7 +47,7 @@ pub async fn write(scope: Scope<'_>, statement: &mut Statement, unknown: &Unknow
         if let Ok(columns) = scope.schema_of(query).await
             && let Some(row) = relation.row(&columns, may_be_added)
         {
-            let _done = walk_mut(statement, &mut Rows { number, name, row });
+            change_select(statement, number, |select| write_rows(select, name, &row));
             return true;
         }
     }
@@ -114,7 +111,7 @@ fn without_conditions(from: &[TableWithJoins]) -> Vec<TableWithJoins> {
     let mut from = from.to_vec();
     let joins = from.iter_mut().flat_map(|tables| &mut tables.joins);
     for join in joins {
-        if let Some(JoinConstraint::On(condition)) = constraint_mut(&mut join.join_operator) {
+        if let Some(JoinConstraint::On(condition)) = constraint_of_mut(&mut join.join_operator) {
             *condition = Expr::value(Value::Boolean(true));
         }
     }
@@ -149,32 +146,15 @@ fn is_named(select: &Select, name: &str) -> bool {
     found
 }
 
-/// Writes rows in the SELECT of a number, from the inside out.
-struct Rows<'a> {
-    number: usize,
-    name: &'a str,
-    row: Expr,
-}
-
-impl VisitorMut for Rows<'_> {
-    type Break = ();
-
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        self.number -= 1;
-        if self.number > 0 {
-            return ControlFlow::Continue(());
+/// Writes rows in a SELECT where a name means them.
+fn write_rows(select: &mut Select, name: &str, row: &Expr) {
+    // A name alone keeps its own name.
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(Expr::Identifier(ident)) = item
+            && fold(ident) == name
+        {
+            *item = SelectItem::ExprWithAlias { alias: ident.clone(), expr: row.clone() };
         }
-        // A name alone keeps its own name.
-        for item in &mut select.projection {
-            if let SelectItem::UnnamedExpr(Expr::Identifier(name)) = item
-                && fold(name) == self.name
-            {
-                *item = SelectItem::ExprWithAlias { alias: name.clone(), expr: self.row.clone() };
-            }
-        }
-        names_in(select, &mut |name, table| {
-            (table.is_none() && fold(name) == self.name).then(|| self.row.clone())
-        });
-        ControlFlow::Break(())
     }
+    names_in(select, &mut |ident, table| (table.is_none() && fold(ident) == name).then(|| row.clone()));
 }

@@ -43,7 +43,7 @@ pub async fn complete(scope: Scope<'_>, statement: &mut Statement) -> bool {
         let mut tables = Vec::with_capacity(asked.len());
         for Asked { called, renamed, query } in asked {
             if let Ok(plan) = scope.plan_of(query).await {
-                tables.extend(Keyed::of(called, &renamed, &plan, &keys));
+                tables.extend(Keyed::new(called, &renamed, &plan, &keys));
             }
         }
         let mut completing =
@@ -279,7 +279,7 @@ struct Keyed {
 
 impl Keyed {
     /// The table that a query reads all of; `None` for anything else, such as a view.
-    fn of(called: Vec<Ident>, renamed: &[Ident], plan: &LogicalPlan, keys: &PrimaryKeys) -> Option<Self> {
+    fn new(called: Vec<Ident>, renamed: &[Ident], plan: &LogicalPlan, keys: &PrimaryKeys) -> Option<Self> {
         let LogicalPlan::Projection(all) = plan else { return None };
         let scan = match all.input.as_ref() {
             LogicalPlan::SubqueryAlias(alias) => alias.input.as_ref(),

@@ -73,7 +73,7 @@ fn over_groups(state: &SessionState, query: &Query) -> Option<Query> {
         return None;
     }
     let mut finding =
-        Finding { state, scopes: Scopes::of(&select.from), within: Vec::new(), own: Vec::new() };
+        Finding { state, scopes: Scopes::new(&select.from), within: Vec::new(), own: Vec::new() };
     let _all = walk(&select.projection, &mut finding);
     let _all = walk(&select.having, &mut finding);
     if finding.within.is_empty() {
@@ -126,7 +126,7 @@ fn written(query: &Query, select: &Select, keys: Vec<Expr>, aggregates: Vec<Func
         sample: None,
     };
     let mut outer = select.clone();
-    let mut replacing = Replacing { scopes: Scopes::of(&select.from), keys, aggregates };
+    let mut replacing = Replacing { scopes: Scopes::new(&select.from), keys, aggregates };
     for item in &mut outer.projection {
         let mut expr = match item {
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr.clone(),
@@ -182,7 +182,7 @@ struct Scopes {
 }
 
 impl Scopes {
-    fn of(from: &[TableWithJoins]) -> Self {
+    fn new(from: &[TableWithJoins]) -> Self {
         Self { tables: names_of(from), within: Vec::new() }
     }
 

@@ -71,7 +71,7 @@ fn keyed_queries(statement: &Statement) -> Vec<Keyed> {
     let _all: Option<()> = first_query(statement, |query, context| {
         number += 1;
         // DISTINCT would take such keys for columns of its own.
-        let shared = Shared::of(query).filter(|shared| !shared.is_distinct)?;
+        let shared = Shared::recognize(query).filter(|shared| !shared.is_distinct)?;
         let asked = (!shared.is_certain).then(|| {
             let all = build::select_where(vec![build::every_column()], shared.select.from.clone(), None);
             let mut all = context.defined(Query { with: query.with.clone(), ..all });
@@ -104,7 +104,7 @@ fn is_needed(statement: &Statement) -> bool {
 
 /// Says the same of a query, but not of those within it.
 pub fn is_needed_by(query: &Query) -> bool {
-    Shared::of(query).is_some()
+    Shared::recognize(query).is_some()
 }
 
 struct Any;
@@ -134,7 +134,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn of(query: &'a Query) -> Option<Self> {
+    fn recognize(query: &'a Query) -> Option<Self> {
         let SetExpr::Select(select) = query.body.as_ref() else { return None };
         let OrderByKind::Expressions(keys) = &query.order_by.as_ref()?.kind else { return None };
         // It would take the keys for its own.
@@ -269,7 +269,7 @@ impl VisitorMut for Repeated {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let is_shared = Shared::of(query).is_some();
+        let is_shared = Shared::recognize(query).is_some();
         if is_shared
             && let SetExpr::Select(select) = query.body.as_ref()
             && let Some(keys) = keys_of(&mut query.order_by)

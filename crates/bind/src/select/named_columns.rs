@@ -2,9 +2,8 @@
 //! that USING merges, COLUMNS(…), the fields of `s.*`, `(s).*` and `unnest(s)`, and the columns that REPLACE
 //! replaces and RENAME renames.
 
-use crate::from::join_constraint::constraint;
 use crate::name_repair::written_out;
-use crate::scope::{ASKED_MAX, Context, Scope, first_select};
+use crate::scope::{ASKED_MAX, Context, Scope, change_select, first_select};
 use arrow::array::StringArray;
 use arrow::compute::{ilike, regexp_is_match_scalar};
 use arrow::datatypes::DataType;
@@ -23,7 +22,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
 use hypostyle_sql::identifier::{fold, last_of};
-use hypostyle_sql::plain::{alias_of, relations_of};
+use hypostyle_sql::plain::{alias_of, constraint_of, relations_of};
 use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
@@ -119,10 +118,8 @@ async fn write_columns(scope: Scope<'_>, statement: &mut Statement) -> Result<()
             let of_item = columns.iter().find(|(of, _)| *of == place).map(|(_, of_item)| of_item.as_slice());
             chosen.push((place, chosen_by(scope, &condition, &names_of(of_item.unwrap_or_default())).await?));
         }
-        let mut items = Items { number, columns, chosen };
-        if let ControlFlow::Break(Some(error)) = walk_mut(statement, &mut items) {
-            return Err(external(error));
-        }
+        let write = |select: &mut Select| write_items(select, &columns, &chosen);
+        change_select(statement, number, write).transpose().map_err(external)?;
     }
     Ok(())
 }
@@ -186,46 +183,27 @@ struct Merging {
     joins: usize,
 }
 
-/// Puts the columns in the SELECT of a number, from the inside out.
-struct Items {
-    number: usize,
-    /// The schemas that were asked for, by the places of items, and the columns that are merged.
-    columns: Vec<(usize, Vec<Told>)>,
-    /// The names for which conditions hold, by the places of items.
-    chosen: Vec<(usize, Vec<String>)>,
-}
-
-impl Items {
-    fn chosen_in(&self, place: usize) -> &[String] {
-        self.chosen.iter().find(|(of, _)| *of == place).map_or(&[], |(_, names)| names)
-    }
-}
-
-impl VisitorMut for Items {
-    type Break = Option<Error>;
-
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Option<Error>> {
-        self.number -= 1;
-        if self.number > 0 {
-            return ControlFlow::Continue(());
-        }
-        let mut items = Vec::with_capacity(select.projection.len());
-        for (place, item) in std::mem::take(&mut select.projection).into_iter().enumerate() {
-            let columns = self.columns.iter().find(|(of, _)| *of == place).map(|(_, columns)| columns);
-            match columns {
-                None => match unknown_structure(&item) {
-                    Some(error) => return ControlFlow::Break(Some(error)),
-                    None => items.push(item),
-                },
-                Some(columns) => match items_of(&item, columns, self.chosen_in(place)) {
-                    Ok(found) => items.extend(found),
-                    Err(error) => return ControlFlow::Break(Some(error)),
-                },
+/// Puts columns in the places of items of a SELECT. The schemas that were asked for, with the columns that
+/// are merged, and the names for which conditions hold, are told by the places of items.
+fn write_items(
+    select: &mut Select,
+    columns: &[(usize, Vec<Told>)],
+    chosen: &[(usize, Vec<String>)],
+) -> hypostyle_types::Result<()> {
+    let mut items = Vec::with_capacity(select.projection.len());
+    for (place, item) in std::mem::take(&mut select.projection).into_iter().enumerate() {
+        let Some((_, columns)) = columns.iter().find(|(of, _)| *of == place) else {
+            if let Some(error) = unknown_structure(&item) {
+                return Err(error);
             }
-        }
-        select.projection = items;
-        ControlFlow::Break(None)
+            items.push(item);
+            continue;
+        };
+        let chosen: &[String] = chosen.iter().find(|(of, _)| *of == place).map_or(&[], |(_, names)| names);
+        items.extend(items_of(&item, columns, chosen)?);
     }
+    select.projection = items;
+    Ok(())
 }
 
 /// Returns what is written in the place of an item.
@@ -543,7 +521,7 @@ fn merged(tables: &TableWithJoins) -> Vec<Merging> {
         _ => Vec::new(),
     };
     for join in &tables.joins {
-        let Some(JoinConstraint::Using(columns)) = constraint(&join.join_operator) else { continue };
+        let Some(JoinConstraint::Using(columns)) = constraint_of(&join.join_operator) else { continue };
         let name = |column: &ObjectName| column.0.last().and_then(|part| part.as_ident()).map(fold);
         let mut first: Vec<Merging> = columns
             .iter()
@@ -568,7 +546,7 @@ fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
         **table_with_joins = unmerged(table_with_joins);
     }
     for join in &mut tables.joins {
-        if let Some(JoinConstraint::Using(_)) = constraint(&join.join_operator) {
+        if let Some(JoinConstraint::Using(_)) = constraint_of(&join.join_operator) {
             let always = Expr::Value(Value::Boolean(true).into());
             join.join_operator = JoinOperator::Inner(JoinConstraint::On(always));
         }

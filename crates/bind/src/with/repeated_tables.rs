@@ -22,7 +22,7 @@ const NODES_MAX: u64 = 2_000;
 /// Those of DataFusion.
 pub fn computed_once_if_large(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut sizes = Sizes::default();
-    if sizes.of(&plan)? <= NODES_MAX {
+    if sizes.count(&plan)? <= NODES_MAX {
         return Ok(plan);
     }
     Once { state, sizes, made: HashMap::new() }.rewritten(plan)
@@ -42,14 +42,14 @@ struct Sizes {
 
 impl Sizes {
     /// Returns the number of nodes; each input is visited once.
-    fn of(&mut self, plan: &LogicalPlan) -> Result<u64> {
+    fn count(&mut self, plan: &LogicalPlan) -> Result<u64> {
         if let LogicalPlan::SubqueryAlias(alias) = plan {
             let input = Arc::as_ptr(&alias.input);
             *self.references.entry(input).or_default() += 1;
             if let Some(nodes) = self.nodes.get(&input) {
                 return Ok(nodes.saturating_add(1));
             }
-            let nodes = self.of(&alias.input)?;
+            let nodes = self.count(&alias.input)?;
             self.nodes.insert(input, nodes);
             return Ok(nodes.saturating_add(1));
         }
@@ -58,11 +58,11 @@ impl Sizes {
         }
         let mut total = 1_u64;
         plan.apply_subqueries(|subquery| {
-            total = total.saturating_add(self.of(subquery)?);
+            total = total.saturating_add(self.count(subquery)?);
             Ok(TreeNodeRecursion::Continue)
         })?;
         for input in plan.inputs() {
-            total = total.saturating_add(self.of(input)?);
+            total = total.saturating_add(self.count(input)?);
         }
         Ok(total)
     }

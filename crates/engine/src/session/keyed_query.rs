@@ -1,6 +1,6 @@
-//! Queries for columns of the rows of one stored table whose other columns are equal to parameters, such as
-//! `SELECT b FROM t WHERE a = ?`. A program that asks for rows by their keys asks for nothing else, and
-//! binding and planning such a query takes several times as long as finding its rows.
+//! Queries for columns of the rows of one stored table whose other columns are equal to parameters, as they
+//! are or cast, such as `SELECT b FROM t WHERE a = ?`. A program that asks for rows by their keys asks for
+//! nothing else, and binding and planning such a query takes several times as long as finding its rows.
 
 use super::given_value::{GivenValue, parameter_of, value_alone};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -22,7 +22,9 @@ pub(crate) struct KeyedQuery {
     pub table: ObjectName,
     /// The definition of the table that the places are of.
     entry: Arc<TableEntry>,
-    /// The places in the table of the columns of the result.
+    /// The places in the table of the columns that are read, in its order.
+    pub places: Vec<usize>,
+    /// Which of these each column of the result is.
     items: Vec<usize>,
     /// The places of columns, and what they are to be equal to.
     conditions: Vec<(usize, GivenValue)>,
@@ -31,8 +33,8 @@ pub(crate) struct KeyedQuery {
 }
 
 /// What a query asks for, by its names.
-struct Asked<'a> {
-    table: &'a ObjectName,
+pub(crate) struct Asked<'a> {
+    pub table: &'a ObjectName,
     /// What columns are qualified with.
     called: &'a Ident,
     items: Vec<&'a Expr>,
@@ -42,6 +44,14 @@ struct Asked<'a> {
 /// Says whether a query is written as one for rows of a table by values of its columns.
 pub(crate) fn is_keyed(query: &Query) -> bool {
     asked(query).is_some()
+}
+
+/// Returns what a statement asks for that is written as such a query.
+pub(crate) fn asked_by_keys(statement: &Statement) -> Option<Asked<'_>> {
+    match statement {
+        Statement::Query(query) => asked(query),
+        _ => None,
+    }
 }
 
 fn asked(query: &Query) -> Option<Asked<'_>> {
@@ -100,29 +110,26 @@ fn place(table: &TableData, called: &Ident, column: &Expr) -> Option<usize> {
 }
 
 impl KeyedQuery {
-    /// Returns the name of the table of a statement that is written as such a query.
-    pub fn table_name(statement: &Statement) -> Option<&ObjectName> {
-        let Statement::Query(query) = statement else { return None };
-        asked(query).map(|asked| asked.table)
-    }
-
-    /// Returns a statement with a result of this schema as such a query of a table.
-    pub fn of(
-        statement: &Statement,
+    /// Returns what is asked of a table, with a result of this schema, as such a query.
+    pub fn new(
+        asked: Asked<'_>,
         table: &TableData,
         schema: &SchemaRef,
         origins: &[Option<Origin>],
     ) -> Option<Self> {
-        let Statement::Query(query) = statement else { return None };
-        let asked = asked(query)?;
         let place = |column: &Expr| place(table, asked.called, column);
-        let items = asked.items.into_iter().map(place).collect::<Option<_>>()?;
+        let wanted: Vec<usize> = asked.items.into_iter().map(place).collect::<Option<_>>()?;
+        let mut places = wanted.clone();
+        places.sort_unstable();
+        places.dedup();
+        let items = wanted.iter().map(|wanted| places.binary_search(wanted).ok());
         let conditions = asked.conditions.into_iter().map(|(column, value)| Some((place(column)?, value)));
         Some(Self {
+            items: items.collect::<Option<_>>()?,
             conditions: conditions.collect::<Option<_>>()?,
             table: asked.table.clone(),
             entry: table.shared_entry().clone(),
-            items,
+            places,
             schema: schema.clone(),
             origins: origins.to_vec(),
         })
@@ -143,26 +150,15 @@ impl KeyedQuery {
         Arc::ptr_eq(table.shared_entry(), &self.entry).then(|| conditions.collect()).flatten()
     }
 
-    /// Returns the places of the columns that are read, in the order of the table.
-    pub fn places(&self) -> Vec<usize> {
-        let mut places = self.items.clone();
-        places.sort_unstable();
-        places.dedup();
-        places
-    }
-
     /// Returns the rows of the result from those that were read of these columns; `None` if they are of other
     /// types, be there no rows: a column of codes has larger ones while rows are in the log.
     pub fn rows(&self, columns: &Schema, read: &[RecordBatch]) -> Option<Vec<RecordBatch>> {
-        let places = self.places();
-        let found = self.items.iter().map(|item| places.binary_search(item).ok());
-        let found = found.collect::<Option<Vec<_>>>()?;
-        let mut types = found.iter().zip(self.schema.fields());
-        if !types.all(|(place, field)| columns.field(*place).data_type() == field.data_type()) {
+        let mut types = self.items.iter().zip(self.schema.fields());
+        if !types.all(|(item, field)| columns.field(*item).data_type() == field.data_type()) {
             return None;
         }
         let rows = read.iter().map(|batch| {
-            let columns = found.iter().map(|place| batch.column(*place).clone()).collect();
+            let columns = self.items.iter().map(|item| batch.column(*item).clone()).collect();
             RecordBatch::try_new(self.schema.clone(), columns).ok()
         });
         rows.collect()

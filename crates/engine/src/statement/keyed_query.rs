@@ -4,7 +4,7 @@
 //! here, and only where that is the same, later ones are answered here, as long as the table is defined as it
 //! was and no setting changes.
 
-use crate::session::keyed_query::KeyedQuery;
+use crate::session::keyed_query::{KeyedQuery, asked_by_keys};
 use crate::session::statement_cache::{Other, Parsed};
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::key_lookup::{Found, Indexes, rows_by_key};
@@ -40,9 +40,10 @@ impl Session {
         if !other.may_be_keyed || rows == 0 || rows > COMPARED_ROWS_MAX {
             return None;
         }
-        let (table, _) = self.table_of(KeyedQuery::table_name(&other.statement)?)?;
+        let asked = asked_by_keys(&other.statement)?;
+        let (table, _) = self.table_of(asked.table)?;
         let origins = self.run.lock().origins.clone();
-        let query = KeyedQuery::of(&other.statement, &table, schema, &origins)?;
+        let query = KeyedQuery::new(asked, &table, schema, &origins)?;
         let is_same = match self.keyed_rows(&query, parameters) {
             Ok(None) => return None,
             Ok(Some(Outcome::Batches { batches: found, .. })) => {
@@ -74,7 +75,7 @@ impl Session {
             let equal = BinaryExpr::new(column, Operator::Eq, Arc::new(Literal::new(value)));
             Arc::new(equal) as Arc<dyn PhysicalExpr>
         });
-        let scan = filtered_scan(&table, query.places(), filters.collect(), found, SHORT_ROWS_MAX);
+        let scan = filtered_scan(&table, query.places.clone(), filters.collect(), found, SHORT_ROWS_MAX);
         let Some((scan, _)) = scan.map_err(from_datafusion)? else { return Ok(None) };
         let scan = for_result(scan).map_err(from_datafusion)?;
         let types = scan.schema();
@@ -105,7 +106,7 @@ mod tests {
         DATE '2020-01-01' + (i % 5)::INTEGER, i, NULL::UUID, '{}'::JSON, i % 2 = 0
         FROM generate_series(0, 99) AS s(i)";
 
-    const QUERIES: [&str; 10] = [
+    const QUERIES: [&str; 13] = [
         "SELECT b FROM t WHERE a = ?",
         "SELECT x.c, a, b AS q, a FROM t AS x WHERE $1 = x.a AND x.\"I\" = (a = a)",
         "SELECT \"I\", f, e, d, g, h, c FROM t x WHERE ?::BIGINT = x.a",
@@ -116,6 +117,9 @@ mod tests {
         "SELECT a FROM t WHERE f = ?",
         "SELECT a FROM t WHERE h = ?",
         "SELECT a FROM t WHERE \"I\" = ?",
+        "SELECT b FROM t WHERE a = ?::BIGINT",
+        "SELECT b, a FROM t WHERE CAST($1 AS INTEGER) = a",
+        "SELECT a FROM t WHERE b = $1::int8",
     ];
 
     const CHANGES: [&str; 19] = [
@@ -204,8 +208,7 @@ mod tests {
         }
         let known: Vec<usize> =
             (0..QUERIES.len()).filter(|place| is_known(&session, QUERIES[*place])).collect();
-        // That with a cast of its parameter does not give its rows at once.
-        assert_eq!(known, [0, 3, 4, 5, 7, 9]);
+        assert_eq!(known, [0, 2, 3, 4, 5, 7, 9, 10, 11, 12]);
     }
 
     #[test]

@@ -29,6 +29,7 @@ use hypostyle_catalog::origin::origins;
 use hypostyle_catalog::pg_catalog::Origin;
 use hypostyle_catalog::scope::Scope;
 use hypostyle_exec::memory::for_text;
+use hypostyle_expr::common_type::CHOOSING;
 use hypostyle_expr::types::logical_type;
 use hypostyle_sql::common_table::{main_of, writes_within, writing};
 use hypostyle_sql::gate::{check_size, with_room};
@@ -606,9 +607,6 @@ fn types_of(plan: &LogicalPlan) -> Known {
     known
 }
 
-/// Functions whose arguments are of one type.
-const OF_ONE_TYPE: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "ifnull"];
-
 /// Parameters that are results of a CASE, arguments of COALESCE or columns of a UNION have the type
 /// of what stands beside them.
 fn learn_from_siblings(node: &LogicalPlan, known: &mut Known) {
@@ -635,7 +633,7 @@ fn learn_from_siblings(node: &LogicalPlan, known: &mut Known) {
                     let results = case.when_then_expr.iter().map(|(_, result)| result);
                     results.chain(&case.else_expr).map(Box::as_ref).collect()
                 }
-                PlanExpr::ScalarFunction(function) if OF_ONE_TYPE.contains(&function.name()) => {
+                PlanExpr::ScalarFunction(function) if CHOOSING.contains(&function.name()) => {
                     function.args.iter().collect()
                 }
                 _ => Vec::new(),
@@ -677,4 +675,24 @@ fn is_placeholder(expr: &PlanExpr) -> bool {
 
 fn is_null(expr: &PlanExpr) -> bool {
     matches!(expr, PlanExpr::Literal(value, _) if value.is_null())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::test_options::OPTIONS;
+    use crate::session::{Engine, Parameters};
+    use hypostyle_storage::Database;
+    use hypostyle_types::Identity;
+
+    #[test]
+    fn parameters_beside_other_arguments_are_of_their_type() {
+        let engine = Engine::new(Database::in_memory().unwrap(), OPTIONS).unwrap();
+        let session = Session::new(engine, Identity::default()).unwrap();
+        session.execute("CREATE TABLE t (a BIGINT)", &Parameters::None).unwrap();
+        for call in ["coalesce($1, a)", "ifnull($1, a)", "nvl(a, $1)", "nullif($1, a)"] {
+            let described = session.describe_statement(&format!("SELECT {call} FROM t"), &[]).unwrap();
+            assert_eq!(described.parameters, [Some(LogicalType::BigInt)], "{call}");
+        }
+    }
 }

@@ -170,6 +170,8 @@ mod tests {
             ("SELECT a FROM t LIMIT 2", "stored columns", true, false),
             ("SELECT 1 + 2 AS c", "one row, not optimized", false, true),
             ("SELECT a + 1 FROM t WHERE b > 10", "scan of few rows, not optimized", false, true),
+            ("SELECT a FROM t WHERE b = 20::INT", "scan of few rows, not optimized", false, true),
+            ("SELECT a FROM t WHERE CAST(10 AS INT) < b", "scan of few rows, not optimized", false, true),
             ("SELECT b, count(*) FROM t GROUP BY b", "planned", false, false),
             ("SELECT a FROM t WHERE a IN (SELECT b FROM t)", "planned", false, false),
         ] {

@@ -15,7 +15,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::utils::split_conjunction_owned;
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Volatility};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -197,7 +197,7 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan, indexes: Ind
 }
 
 /// Returns a conjunct as the optimizer would simplify it: a column of integers that is compared
-/// with a larger kind of integer is so without a cast, and the constant is on the right.
+/// with a larger kind of integer is so without a cast.
 fn simplified(state: &SessionState, filter: Expr, input: &DFSchemaRef) -> datafusion::error::Result<Expr> {
     if let Expr::BinaryExpr(binary) = &filter
         && matches!((binary.left.as_ref(), binary.right.as_ref()), (Expr::Column(_), Expr::Literal(..)))
@@ -211,6 +211,21 @@ fn simplified(state: &SessionState, filter: Expr, input: &DFSchemaRef) -> datafu
     list_sets::simplified(&ExprSimplifier::new(context), filter)
 }
 
+/// Returns a comparison of a constant and a column with the constant on the right. The simplifier turns those
+/// around that are written with a literal, before it finds out what other constants are, such as casts.
+fn constant_last(filter: Expr) -> Expr {
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let is_first = matches!((left.as_ref(), right.as_ref()), (Expr::Literal(..), Expr::Column(_)));
+            match op.swap().filter(|_| is_first) {
+                Some(op) => Expr::BinaryExpr(BinaryExpr { left: right, op, right: left }),
+                None => Expr::BinaryExpr(BinaryExpr { left, op, right }),
+            }
+        }
+        other => other,
+    }
+}
+
 fn plan_scan(
     state: &SessionState,
     parts: &Parts<'_>,
@@ -221,6 +236,7 @@ fn plan_scan(
     let (mut filters, mut conjuncts) = (Vec::new(), Vec::new());
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
         for filter in split_conjunction_owned(simplified(state, filter, parts.input)?) {
+            let filter = constant_last(filter);
             filters.push(state.create_physical_expr(filter.clone(), parts.input)?);
             conjuncts.push(filter);
         }

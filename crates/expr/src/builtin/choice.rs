@@ -3,6 +3,7 @@
 
 use crate::builtin::described;
 use crate::builtin::matches::REPLACED_FROM;
+use crate::nested_type;
 use crate::searching::searching;
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
@@ -88,10 +89,7 @@ fn is_blob(types: &[DataType]) -> bool {
 }
 
 fn is_list(types: &[DataType]) -> bool {
-    let is_list = |of: &DataType| {
-        matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
-    };
-    types.first().is_some_and(is_list)
+    types.first().is_some_and(nested_type::is_list)
 }
 
 fn has_pattern(types: &[DataType]) -> bool {

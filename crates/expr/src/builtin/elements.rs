@@ -30,61 +30,62 @@ use hypostyle_types::check_json_text;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The functions, and how many of their first arguments are lists and elements.
-const FUNCTIONS: [(&str, usize); 18] = [
-    ("array_append", 2),
-    ("array_concat", usize::MAX),
-    ("array_distinct", 1),
-    ("array_except", 2),
-    ("array_has", 2),
-    ("array_has_all", 2),
-    ("array_has_any", 2),
-    ("array_intersect", 2),
-    ("array_position", 2),
-    ("array_positions", 2),
-    ("array_prepend", 2),
-    ("array_remove", 2),
-    ("array_remove_all", 2),
-    ("array_remove_n", 2),
-    ("array_replace", 3),
-    ("array_replace_all", 3),
-    ("array_replace_n", 3),
-    ("array_union", 2),
+/// A function of lists and elements.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ListFunction {
+    name: &'static str,
+    /// How many of its first arguments are lists and elements.
+    alike: usize,
+    does: Does,
+    /// A text as it is written beside a list is one of its elements.
+    reads_texts: bool,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Does {
+    /// It gives all elements.
+    Joins,
+    /// It only says where elements are, and not what they are.
+    Finds,
+    /// It gives elements of its first list, or has others in their places, by what is equal.
+    Chooses,
+}
+
+const fn list_function(name: &'static str, alike: usize, does: Does, reads_texts: bool) -> ListFunction {
+    ListFunction { name, alike, does, reads_texts }
+}
+
+static FUNCTIONS: [ListFunction; 18] = [
+    list_function("array_append", 2, Does::Joins, true),
+    list_function("array_concat", usize::MAX, Does::Joins, false),
+    list_function("array_distinct", 1, Does::Chooses, false),
+    list_function("array_except", 2, Does::Chooses, false),
+    list_function("array_has", 2, Does::Finds, false),
+    list_function("array_has_all", 2, Does::Finds, false),
+    list_function("array_has_any", 2, Does::Finds, false),
+    list_function("array_intersect", 2, Does::Chooses, false),
+    list_function("array_position", 2, Does::Finds, false),
+    list_function("array_positions", 2, Does::Finds, false),
+    list_function("array_prepend", 2, Does::Joins, true),
+    list_function("array_remove", 2, Does::Chooses, true),
+    list_function("array_remove_all", 2, Does::Chooses, true),
+    list_function("array_remove_n", 2, Does::Chooses, true),
+    list_function("array_replace", 3, Does::Chooses, true),
+    list_function("array_replace_all", 3, Does::Chooses, true),
+    list_function("array_replace_n", 3, Does::Chooses, true),
+    list_function("array_union", 2, Does::Joins, false),
 ];
 
-/// Those that only say where elements are, and not what they are.
-const FINDING: [&str; 5] =
-    ["array_has", "array_has_all", "array_has_any", "array_position", "array_positions"];
-
-/// Those that give elements of the first list which are equal to others, or not.
-const CHOOSING: [&str; 8] = [
-    "array_except",
-    "array_intersect",
-    "array_remove",
-    "array_remove_all",
-    "array_remove_n",
-    "array_replace",
-    "array_replace_all",
-    "array_replace_n",
-];
-
-/// Those that give a list with other elements, or without some: a text as it is written beside it is one.
-const OF_ELEMENTS: [&str; 8] = [
-    "array_append",
-    "array_prepend",
-    "array_remove",
-    "array_remove_all",
-    "array_remove_n",
-    "array_replace",
-    "array_replace_all",
-    "array_replace_n",
-];
+/// Says whether a function gives elements of its first list, or has others in their places.
+pub fn chooses_elements(name: &str) -> bool {
+    FUNCTIONS.iter().any(|function| function.name == name && function.does == Does::Chooses)
+}
 
 pub(super) fn register(context: &SessionContext) {
-    for (name, alike) in FUNCTIONS {
-        if let Ok(inner) = context.udf(name) {
+    for function in &FUNCTIONS {
+        if let Ok(inner) = context.udf(function.name) {
             let signature = Signature::user_defined(inner.signature().volatility);
-            context.register_udf(ScalarUDF::from(OfElements { inner, alike, signature }));
+            context.register_udf(ScalarUDF::from(OfElements { inner, function, signature }));
         }
     }
 }
@@ -92,7 +93,7 @@ pub(super) fn register(context: &SessionContext) {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OfElements {
     inner: Arc<ScalarUDF>,
-    alike: usize,
+    function: &'static ListFunction,
     signature: Signature,
 }
 
@@ -149,19 +150,21 @@ impl ScalarUDFImpl for OfElements {
                 _ => {}
             }
         }
+        let ListFunction { alike, reads_texts, .. } = *self.function;
         let types = match self.name() {
             "array_concat" => of_lists(types),
-            name if OF_ELEMENTS.contains(&name) => with_texts_read(types, self.alike),
+            _ if reads_texts => with_texts_read(types, alike),
             _ => types.to_vec(),
         };
-        let alike = &types[..types.len().min(self.alike)];
-        let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
-        // Values are compared, which a DOUBLE has not all digits of.
-        let is_comparing = FINDING.contains(&self.name()) || CHOOSING.contains(&self.name());
-        let compared = if is_comparing { of_compared_numbers(&elements) } else { None };
+        let elements: Vec<DataType> = types.iter().take(alike).map(element).cloned().collect();
+        let compared = match self.function.does {
+            Does::Joins => None,
+            // Values are compared, which a DOUBLE has not all digits of.
+            Does::Finds | Does::Chooses => of_compared_numbers(&elements),
+        };
         let common = compared.or_else(|| of_decimals(&elements)).or_else(|| structures::common(&elements));
         let types = types.iter().enumerate().map(|(place, of)| match &common {
-            Some(common) if place < self.alike => with_element(of, common),
+            Some(common) if place < alike => with_element(of, common),
             _ => of.clone(),
         });
         let fields: Vec<FieldRef> = types.map(|of| Arc::new(Field::new("", of, true))).collect();
@@ -181,7 +184,7 @@ impl ScalarUDFImpl for OfElements {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        if FINDING.contains(&self.name()) {
+        if self.function.does == Does::Finds {
             find_equals(&mut args)?;
         }
         match self.name() {
@@ -367,4 +370,27 @@ fn kept(lists: &LargeListArray, mut keeps: impl FnMut(usize, usize) -> bool) -> 
 
 fn key_at(keys: &LargeBinaryArray, place: usize) -> Option<&[u8]> {
     keys.is_valid(place).then(|| keys.value(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_of_the_table_have_the_names_of_datafusions() {
+        let context = SessionContext::new();
+        for function in &FUNCTIONS {
+            assert_eq!(context.udf(function.name).unwrap().name(), function.name);
+        }
+    }
+
+    #[test]
+    fn functions_that_choose_elements_give_a_list_of_the_first_ones() {
+        for name in ["array_distinct", "array_except", "array_remove", "array_replace_n"] {
+            assert!(chooses_elements(name), "{name}");
+        }
+        for name in ["array_append", "array_concat", "array_has", "array_position", "array_sort", "upper"] {
+            assert!(!chooses_elements(name), "{name}");
+        }
+    }
 }

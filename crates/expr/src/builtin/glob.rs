@@ -2,11 +2,11 @@
 //! one of some letters and for one of the others, and a backslash before a letter for this letter.
 
 use crate::builtin::written::{Described, Kind};
+use crate::regular::{Last, Regular};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::DataType;
 use datafusion::error::Result;
-use hypostyle_error::{bad_pattern, external};
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
@@ -51,7 +51,7 @@ impl Part {
 
 fn matched(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
-    let mut last: Option<(&str, Regex)> = None;
+    let mut last = Last::default();
     let mut found = Vec::with_capacity(rows);
     for row in 0..rows {
         if texts.is_null(row) || patterns.is_null(row) {
@@ -59,19 +59,16 @@ fn matched(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
             continue;
         }
         let pattern = patterns.value(row);
-        if last.as_ref().is_none_or(|(known, _)| *known != pattern) {
-            last = Some((pattern, expression_of(pattern)?));
-        }
-        found.push(last.as_ref().map(|(_, regex)| regex.is_match(texts.value(row))));
+        let regex = last.regex(pattern, "", || expression_of(pattern))?;
+        found.push(Some(regex.is_match(texts.value(row))));
     }
     Ok(Arc::new(BooleanArray::from(found)))
 }
 
 /// Returns the regular expression that a pattern means: its library bounds what a pattern costs.
-fn expression_of(pattern: &str) -> Result<Regex> {
+fn expression_of(pattern: &str) -> Result<Arc<Regex>> {
     let parts: String = parts_of(pattern).iter().map(Part::written).collect();
-    let built = RegexBuilder::new(&format!("\\A{parts}\\z")).dot_matches_new_line(true).build();
-    built.map_err(|error| external(bad_pattern(&error.to_string())))
+    Regular { pattern: format!("\\A{parts}\\z"), dot_is_any: true, ..Regular::default() }.compiled()
 }
 
 fn parts_of(pattern: &str) -> Vec<Part> {

@@ -3,6 +3,7 @@
 use crate::arguments::refused;
 use crate::builtin::written::{Described, Kind};
 use crate::pattern::{as_replacement, check_pattern};
+use crate::regular::{Last, Regular};
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Int64Array, ListBuilder, StringArray, StringBuilder, StructArray,
 };
@@ -10,8 +11,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, ilike, like, not};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
-use hypostyle_error::{bad_pattern, external};
-use regex::{Captures, Regex, RegexBuilder};
+use regex::{Captures, Regex};
 use std::sync::Arc;
 
 /// LIKE with patterns that differ from row to row.
@@ -118,7 +118,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
 ];
 
 /// Reads a pattern with its options, for the function of a name.
-type Compile = fn(&str, &str, &str) -> Result<Regex>;
+type Compile = fn(&str, &str, &str) -> Result<Arc<Regex>>;
 
 /// The patterns of rows, of which many follow one another that are the same.
 struct Patterns<'a> {
@@ -126,26 +126,22 @@ struct Patterns<'a> {
     options: Option<&'a StringArray>,
     name: &'a str,
     compile: Compile,
-    /// The last pattern with its options, and what it is read as.
-    last: Option<(&'a str, &'a str, Regex)>,
+    last: Last<'a>,
 }
 
 impl<'a> Patterns<'a> {
     /// The second argument is the pattern, and the one at `options`, where it is given, are its options.
     fn new(args: &'a [ArrayRef], options: Option<usize>, name: &'a str, compile: Compile) -> Self {
         let options = options.and_then(|place| args.get(place)).map(|options| options.as_string::<i32>());
-        Self { patterns: args[1].as_string::<i32>(), options, name, compile, last: None }
+        Self { patterns: args[1].as_string::<i32>(), options, name, compile, last: Last::default() }
     }
 
     /// Returns what the pattern of a row is read as.
     fn regex(&mut self, row: usize) -> Result<&Regex> {
         let pattern = self.patterns.value(row);
         let options = self.options.map_or("", |options| options.value(row));
-        let last = match self.last.take() {
-            Some(last) if (last.0, last.1) == (pattern, options) => last,
-            _ => (pattern, options, (self.compile)(pattern, options, self.name)?),
-        };
-        Ok(&self.last.insert(last).2)
+        let (name, compile) = (self.name, self.compile);
+        self.last.regex(pattern, options, || compile(pattern, options, name))
     }
 }
 
@@ -344,7 +340,7 @@ fn number(args: &[ArrayRef], place: usize, row: usize, default: i64) -> i64 {
 }
 
 /// Returns the place behind so many characters; `None` behind the end of the text.
-fn place_of(text: &str, character: i64) -> Option<usize> {
+pub(crate) fn place_of(text: &str, character: i64) -> Option<usize> {
     let skipped = usize::try_from(character.checked_sub(1)?).ok()?;
     text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(skipped)
 }
@@ -478,7 +474,7 @@ fn extract(text: &str, regex: &Regex, group: usize, found: &mut StringBuilder) {
     }
 }
 
-fn compiled(pattern: &str, options: &str, name: &str) -> Result<Regex> {
+fn compiled(pattern: &str, options: &str, name: &str) -> Result<Arc<Regex>> {
     let mut literal = false;
     let (mut insensitive, mut dot_matches_newline) = (false, false);
     for option in options.chars() {
@@ -493,18 +489,17 @@ fn compiled(pattern: &str, options: &str, name: &str) -> Result<Regex> {
         }
     }
     let pattern = if literal { regex::escape(pattern) } else { pattern.to_string() };
-    let mut builder = RegexBuilder::new(&pattern);
-    let built = builder.case_insensitive(insensitive).dot_matches_new_line(dot_matches_newline).build();
-    built.map_err(|error| external(bad_pattern(&error.to_string())))
+    let regular = Regular { pattern, is_insensitive: insensitive, ..Regular::default() };
+    Regular { dot_is_any: dot_matches_newline, ..regular }.compiled()
 }
 
 /// The same, where `g` is known, and says nothing.
-fn compiled_for_several(pattern: &str, options: &str, name: &str) -> Result<Regex> {
+fn compiled_for_several(pattern: &str, options: &str, name: &str) -> Result<Arc<Regex>> {
     compiled_with_options(pattern, &options.replace('g', ""), name)
 }
 
 /// Reads the options of PostgreSQL. Without one, a dot is no new line, as everywhere here.
-fn compiled_with_options(pattern: &str, options: &str, name: &str) -> Result<Regex> {
+fn compiled_with_options(pattern: &str, options: &str, name: &str) -> Result<Arc<Regex>> {
     let (mut is_literal, mut is_insensitive, mut is_spaced) = (false, false, false);
     let (mut has_lines, mut dot_is_any) = (false, false);
     for option in options.chars() {
@@ -523,11 +518,6 @@ fn compiled_with_options(pattern: &str, options: &str, name: &str) -> Result<Reg
         }
     }
     let pattern = if is_literal { regex::escape(pattern) } else { pattern.to_string() };
-    let built = RegexBuilder::new(&pattern)
-        .case_insensitive(is_insensitive)
-        .multi_line(has_lines)
-        .dot_matches_new_line(dot_is_any)
-        .ignore_whitespace(is_spaced && !is_literal)
-        .build();
-    built.map_err(|error| external(bad_pattern(&error.to_string())))
+    let is_spaced = is_spaced && !is_literal;
+    Regular { pattern, is_insensitive, has_lines, dot_is_any, is_spaced }.compiled()
 }

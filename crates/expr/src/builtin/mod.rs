@@ -44,7 +44,8 @@ mod to_char;
 mod unicode;
 mod written;
 
-pub(crate) use matches::LIKE_EACH;
+pub use elements::chooses_elements;
+pub(crate) use matches::{LIKE_EACH, place_of};
 pub use ordered::by_order;
 pub use sleep::NAME as SLEEP;
 pub use text::braces;

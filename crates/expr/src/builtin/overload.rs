@@ -2,6 +2,7 @@
 //! what a list or the keys of a map contain.
 
 use crate::arguments::refused;
+use crate::nested_type::is_list;
 use crate::wrapped::as_within;
 use arrow::array::{Array, ArrayRef, AsArray, ListArray};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -36,10 +37,6 @@ pub(crate) struct Overload {
     inner: Arc<ScalarUDF>,
     other: Arc<ScalarUDF>,
     signature: Signature,
-}
-
-fn is_list(of: &DataType) -> bool {
-    matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
 }
 
 /// Returns the key of a map.

@@ -122,7 +122,7 @@ fn pairs(neighbours: &[Set]) -> Vec<(Set, Set)> {
     for first in (0..neighbours.len()).rev() {
         let start: Set = 1 << first;
         let mut sets = vec![start];
-        grow(neighbours, start, below(first) | start, &mut sets);
+        grow(neighbours, start, relations_below(first) | start, &mut sets);
         for set in sets {
             complements(neighbours, set, &mut found);
         }
@@ -131,7 +131,7 @@ fn pairs(neighbours: &[Set]) -> Vec<(Set, Set)> {
 }
 
 /// The relations with smaller numbers.
-fn below(number: usize) -> Set {
+fn relations_below(number: usize) -> Set {
     (1 << number) - 1
 }
 
@@ -149,12 +149,12 @@ fn grow(neighbours: &[Set], set: Set, left_out: Set, found: &mut Vec<Set>) {
 /// Adds the pairs of a connected set with those whose least relation comes after its own.
 fn complements(neighbours: &[Set], set: Set, found: &mut Vec<(Set, Set)>) {
     let least = set.trailing_zeros() as usize;
-    let left_out = below(least) | (1 << least) | set;
+    let left_out = relations_below(least) | (1 << least) | set;
     let around = neighbours_of(neighbours, set) & !left_out;
     for number in members(around).collect::<Vec<_>>().into_iter().rev() {
         let start: Set = 1 << number;
         let mut sets = vec![start];
-        grow(neighbours, start, left_out | around & (below(number) | start), &mut sets);
+        grow(neighbours, start, left_out | around & (relations_below(number) | start), &mut sets);
         found.extend(sets.into_iter().map(|other| (set, other)));
     }
 }
@@ -202,7 +202,7 @@ mod tests {
     struct Random(u64);
 
     impl Random {
-        fn below(&mut self, end: u64) -> u64 {
+        fn number_below(&mut self, end: u64) -> u64 {
             self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (self.0 >> 33) % end
         }
@@ -217,10 +217,10 @@ mod tests {
             }
         };
         for number in 1..count {
-            connect(number, random.below(number as u64) as usize);
+            connect(number, random.number_below(number as u64) as usize);
         }
-        for _ in 0..random.below(2 * count as u64) {
-            connect(random.below(count as u64) as usize, random.below(count as u64) as usize);
+        for _ in 0..random.number_below(2 * count as u64) {
+            connect(random.number_below(count as u64) as usize, random.number_below(count as u64) as usize);
         }
         neighbours
     }
@@ -329,7 +329,7 @@ mod tests {
         for round in 0..60 {
             let count = 2 + round % 5;
             let neighbours = random_graph(&mut random, count);
-            let rows = (0..count).map(|_| 1.0 + random.below(100_000) as f64).collect();
+            let rows = (0..count).map(|_| 1.0 + random.number_below(100_000) as f64).collect();
             let mut model = Model { rows, neighbours: neighbours.clone() };
             let tree = best_order(&neighbours, &mut model).unwrap();
             let (found, least) = (cost(&tree, &mut model), cheapest(&mut model, tree.set()).unwrap());
@@ -344,7 +344,7 @@ mod tests {
         let mut random = Random(13);
         for _ in 0..20 {
             let neighbours = random_graph(&mut random, 25);
-            let rows = (0..25).map(|_| 1.0 + random.below(100_000) as f64).collect();
+            let rows = (0..25).map(|_| 1.0 + random.number_below(100_000) as f64).collect();
             let mut model = Model { rows, neighbours: neighbours.clone() };
             let tree = best_order(&neighbours, &mut model).unwrap();
             assert!(joins_connected(&neighbours, &tree), "{tree:?}");

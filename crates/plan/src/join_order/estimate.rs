@@ -150,7 +150,7 @@ fn source<'a>(plan: &'a LogicalPlan, column: &Column) -> Option<Source<'a>> {
         LogicalPlan::Aggregate(aggregate) => {
             of_expression(aggregate.group_expr.get(place)?, &aggregate.input)
         }
-        LogicalPlan::SubqueryAlias(alias) => source(&alias.input, &at(&alias.input, place)),
+        LogicalPlan::SubqueryAlias(alias) => source(&alias.input, &column_at(&alias.input, place)),
         LogicalPlan::Join(join) => {
             let side = [&join.left, &join.right].into_iter().find(|side| side.schema().has_column(column))?;
             source(side, column)
@@ -163,7 +163,7 @@ fn source<'a>(plan: &'a LogicalPlan, column: &Column) -> Option<Source<'a>> {
     }
 }
 
-fn at(plan: &LogicalPlan, place: usize) -> Column {
+fn column_at(plan: &LogicalPlan, place: usize) -> Column {
     plan.schema().qualified_field(place).into()
 }
 

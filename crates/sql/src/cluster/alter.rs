@@ -10,7 +10,7 @@ use hypostyle_types::Result;
 /// # Errors
 /// `Syntax` at its place in the text.
 pub(super) fn parse(sql: &str) -> Result<ClusterStatement> {
-    let mut cursor = Cursor::behind(sql, 2);
+    let mut cursor = Cursor::skipping(sql, 2);
     let change = change(&mut cursor)?;
     cursor.end()?;
     Ok(ClusterStatement::Alter(change))
@@ -62,7 +62,7 @@ mod tests {
     use sqlparser::ast::{Ident, ObjectName};
 
     fn parsed(sql: &str) -> AlterCluster {
-        match ClusterStatement::of(sql, &Extension::NONE) {
+        match ClusterStatement::parse(sql, &Extension::NONE) {
             Ok(Some(ClusterStatement::Alter(alter))) => alter,
             other => panic!("{sql}: {other:?}"),
         }
@@ -113,7 +113,7 @@ mod tests {
             ("ALTER CLUSTER REBALANCE TABLE s.", 33, "the name of a table was expected"),
             ("ALTER CLUSTER PROMOTE n2, n3", 25, "the end of the statement was expected, not ,"),
         ] {
-            let error = ClusterStatement::of(sql, &Extension::NONE).unwrap_err();
+            let error = ClusterStatement::parse(sql, &Extension::NONE).unwrap_err();
             assert!(error.message().contains(message), "{sql}: {error}");
             assert_eq!((error.position(), error.sqlstate()), (Some(position), "42601"), "{sql}");
         }

@@ -12,7 +12,7 @@ use sqlparser::ast::Statement;
 /// # Errors
 /// `Syntax` at its place in the text, and what [`parse::parse`] gives for the rest.
 pub(super) fn parse(sql: &str, extension: &Extension) -> Result<Option<ClusterStatement>> {
-    let mut cursor = Cursor::behind(sql, 1);
+    let mut cursor = Cursor::skipping(sql, 1);
     if !find_clause(&mut cursor) {
         return Ok(None);
     }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     fn parsed(sql: &str) -> Option<(String, Distribution)> {
-        match ClusterStatement::of(sql, &Extension::NONE) {
+        match ClusterStatement::parse(sql, &Extension::NONE) {
             Ok(Some(ClusterStatement::CreateTable { create, distribution })) => {
                 Some((create.to_string(), distribution))
             }
@@ -240,7 +240,7 @@ mod tests {
         ] {
             let sql = format!("CREATE TABLE größe (a INT)\n {clause}");
             let place = sql.chars().take_while(|character| *character != '^').count() + 1;
-            let error = ClusterStatement::of(&sql.replace('^', ""), &Extension::NONE).unwrap_err();
+            let error = ClusterStatement::parse(&sql.replace('^', ""), &Extension::NONE).unwrap_err();
             assert!(error.message().contains(message), "{sql}: {error}");
             assert_eq!((error.position(), error.sqlstate()), (Some(place), "42601"), "{sql}: {error}");
         }
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn there_are_limits() {
-        let error = |sql: &str| ClusterStatement::of(sql, &Extension::NONE).unwrap_err();
+        let error = |sql: &str| ClusterStatement::parse(sql, &Extension::NONE).unwrap_err();
         let columns: Vec<String> = (0..17).map(|number| format!("c{number}")).collect();
         let sql =
             format!("CREATE TABLE t (a INT) PARTITION BY HASH ({}) INTO 2 FRAGMENTS", columns.join(", "));
@@ -267,12 +267,12 @@ mod tests {
     #[test]
     fn errors_of_the_rest_keep_their_places() {
         let sql = "CREATE TABLE t REPLICATED\nAS SELECT 1 AS a FROM";
-        let of_rest = ClusterStatement::of(sql, &Extension::NONE).unwrap_err();
+        let of_rest = ClusterStatement::parse(sql, &Extension::NONE).unwrap_err();
         let whole =
             parse::parse("CREATE TABLE t           \nAS SELECT 1 AS a FROM", &Extension::NONE).unwrap_err();
         assert_eq!(of_rest.mark(), whole.mark());
         let sql = "CREATE TEMP TABLE t (a INT) REPLICATED";
-        let error = ClusterStatement::of(sql, &Extension::NONE).unwrap_err();
+        let error = ClusterStatement::parse(sql, &Extension::NONE).unwrap_err();
         assert_eq!((error.sqlstate(), error.position()), ("0A000", Some(29)));
     }
 }

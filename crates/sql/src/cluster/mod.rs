@@ -88,7 +88,7 @@ impl ClusterStatement {
     /// # Errors
     /// `Syntax` at its place in the text, and what [`crate::parse::parse`] gives for the rest of
     /// CREATE TABLE.
-    pub fn of(sql: &str, extension: &Extension) -> Result<Option<Self>> {
+    pub fn parse(sql: &str, extension: &Extension) -> Result<Option<Self>> {
         let words = leading_words(sql);
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["CREATE", ..] => create::parse(sql, extension),
@@ -119,7 +119,7 @@ fn rest(
     sql: &str,
     read: impl FnOnce(&mut Cursor<'_>) -> Result<ClusterStatement>,
 ) -> Result<ClusterStatement> {
-    let mut cursor = Cursor::behind(sql, 2);
+    let mut cursor = Cursor::skipping(sql, 2);
     let statement = read(&mut cursor)?;
     cursor.end()?;
     Ok(statement)
@@ -144,14 +144,14 @@ mod tests {
     #[test]
     fn whatever_is_missing_or_twice_is_an_error_with_a_place() {
         let check = |sql: &str| {
-            if let Err(error) = ClusterStatement::of(sql, &Extension::NONE) {
+            if let Err(error) = ClusterStatement::parse(sql, &Extension::NONE) {
                 assert!(matches!(error.kind(), hypostyle_types::ErrorKind::Syntax), "{sql}: {error:?}");
                 let place = error.position().unwrap_or(1);
                 assert!((1..=sql.chars().count() + 1).contains(&place), "{sql}: {place}");
             }
         };
         for sql in STATEMENTS {
-            assert!(matches!(ClusterStatement::of(sql, &Extension::NONE), Ok(Some(_))), "{sql}");
+            assert!(matches!(ClusterStatement::parse(sql, &Extension::NONE), Ok(Some(_))), "{sql}");
             let places: Vec<usize> = sql.char_indices().map(|(place, _)| place).collect();
             for (number, &place) in places.iter().enumerate() {
                 check(&sql[..place]);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn a_backup_has_a_directory() {
         let backup = ClusterStatement::Backup { directory: "it's/here".into() };
-        let of = |sql: &str| ClusterStatement::of(sql, &Extension::NONE);
+        let of = |sql: &str| ClusterStatement::parse(sql, &Extension::NONE);
         assert_eq!(of("backup /* all */ cluster to 'it''s/here';").unwrap(), Some(backup));
         assert_eq!(of("BACKUP DATABASE TO 'd'").unwrap(), None);
         for (sql, position, message) in [
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn fragments_are_shown_of_all_tables_or_of_one() {
-        let of = |sql: &str| ClusterStatement::of(sql, &Extension::NONE).unwrap().unwrap();
+        let of = |sql: &str| ClusterStatement::parse(sql, &Extension::NONE).unwrap().unwrap();
         let table = ObjectName::from(vec![Ident::new("s"), Ident::with_quote('"', "T.1")]);
         assert_eq!(of("show fragments -- all\n;"), ClusterStatement::ShowFragments { table: None });
         let shown = of("SHOW FRAGMENTS FROM s.\"T.1\"");
@@ -193,7 +193,7 @@ mod tests {
         for (sql, position) in
             [("SHOW CLUSTER NODES", 14), ("SHOW FRAGMENTS OF t", 16), ("SHOW FRAGMENTS FROM", 20)]
         {
-            let error = ClusterStatement::of(sql, &Extension::NONE).unwrap_err();
+            let error = ClusterStatement::parse(sql, &Extension::NONE).unwrap_err();
             assert_eq!((error.position(), error.sqlstate()), (Some(position), "42601"), "{sql}");
         }
     }

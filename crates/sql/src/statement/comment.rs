@@ -20,7 +20,7 @@ pub struct ConstraintComment {
 /// # Errors
 /// `Syntax` for what is behind the name of the constraint.
 pub(super) fn parse(sql: &str, extension: &Extension) -> Result<Option<ConstraintComment>> {
-    let mut cursor = Cursor::behind(sql, 2);
+    let mut cursor = Cursor::skipping(sql, 2);
     let start = cursor.start();
     if !cursor.take("CONSTRAINT") {
         return Ok(None);

@@ -58,7 +58,7 @@ struct Frame {
 /// # Errors
 /// `Syntax`, also for what the query has.
 pub(super) fn parse(sql: &str, extension: &Extension) -> Result<Statement> {
-    let mut cursor = Cursor::behind(sql, 1);
+    let mut cursor = Cursor::skipping(sql, 1);
     let query = if cursor.take_symbol("(") { Some(cursor.parenthesized()?) } else { None };
     let text = query.as_ref().map_or(Cow::from(sql), |query| blanked(sql, query.clone()).into());
     let dialect = Watched::new(&GenericDialect {}, tokens_of(&text).len());
@@ -192,16 +192,13 @@ fn as_meant(name: ObjectName) -> ObjectName {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::parsed;
     use super::*;
-
-    fn of(sql: &str) -> Result<Statement> {
-        Statement::parse(sql, None, &Extension::NONE)
-    }
 
     #[test]
     fn options_may_stand_with_or_without_a_sign() {
         let sql = "/* c */ copy s.T (a, \"B\") FROM 'x.csv' WITH (FORMAT csv, header, delim = '|', n 3)";
-        let Ok(Statement::CopyFrom(copy)) = of(sql) else { panic!("{sql}") };
+        let Ok(Statement::CopyFrom(copy)) = parsed(sql) else { panic!("{sql}") };
         assert_eq!((copy.table.to_string(), copy.path.as_str()), ("\"s\".\"t\"".into(), "x.csv"));
         assert_eq!(copy.columns, ["a", "B"]);
         let option = |name: &str, value| (name.to_string(), value);
@@ -212,18 +209,18 @@ mod tests {
             option("n", CopyValue::Integer(3)),
         ];
         assert_eq!(copy.options, expected);
-        let Ok(Statement::CopyTo(copy)) = of("COPY t TO 'x' (partition_by (a, \"B\", 3), header)") else {
+        let Ok(Statement::CopyTo(copy)) = parsed("COPY t TO 'x' (partition_by (a, \"B\", 3), header)") else {
             panic!("a file");
         };
         let list = CopyValue::List(vec!["a".into(), "B".into(), "3".into()]);
         assert_eq!(copy.options, [option("partition_by", list), option("header", CopyValue::Truth(true))]);
         assert_eq!(copy.query.to_string(), "SELECT * FROM \"t\"");
-        let Ok(Statement::CopyTo(copy)) = of("COPY t TO 'x' (FORCE_QUOTE *, header)") else {
+        let Ok(Statement::CopyTo(copy)) = parsed("COPY t TO 'x' (FORCE_QUOTE *, header)") else {
             panic!("a file")
         };
         assert_eq!(copy.options[0], option("force_quote", CopyValue::Text("*".into())));
         for wrong in ["COPY t", "COPY t FROM x.csv", "COPY t TO 'x' (FORMAT", "COPY t TO 'x' y", "COPY (t"] {
-            assert_eq!(of(wrong).err().map(|error| error.kind()), Some(ErrorKind::Syntax), "{wrong}");
+            assert_eq!(parsed(wrong).err().map(|error| error.kind()), Some(ErrorKind::Syntax), "{wrong}");
         }
     }
 
@@ -237,11 +234,11 @@ mod tests {
             ),
             ("COPY t (A, \"B\") TO 'x'", "SELECT \"a\", \"B\" FROM \"t\""),
         ] {
-            let Ok(Statement::CopyTo(copy)) = of(sql) else { panic!("{sql}") };
+            let Ok(Statement::CopyTo(copy)) = parsed(sql) else { panic!("{sql}") };
             assert_eq!(copy.query.to_string(), query);
         }
-        let error = of("COPY (SELECT 1) FROM 'x'").unwrap_err();
+        let error = parsed("COPY (SELECT 1) FROM 'x'").unwrap_err();
         assert_eq!(error.message(), "COPY FROM writes to a table, not to a query");
-        assert_eq!(of("COPY (SELECT 1 +) TO 'x'").unwrap_err().sqlstate(), "42601");
+        assert_eq!(parsed("COPY (SELECT 1 +) TO 'x'").unwrap_err().sqlstate(), "42601");
     }
 }

@@ -31,7 +31,7 @@ pub struct ExplainOptions {
 /// # Errors
 /// `Unsupported` for a format that there is not; `Syntax` for another option.
 pub(super) fn parse(sql: &str) -> Result<Option<(ExplainOptions, String)>> {
-    let mut cursor = Cursor::behind(sql, 1);
+    let mut cursor = Cursor::skipping(sql, 1);
     if !cursor.take_symbol("(") {
         return Ok(None);
     }

@@ -40,7 +40,7 @@ const PARTS: [(&str, Option<LikePart>); 9] = [
 
 /// Reads such a statement; `None` for another one.
 pub(super) fn parse(sql: &str) -> Option<CreateLike> {
-    let mut cursor = Cursor::behind(sql, 1);
+    let mut cursor = Cursor::skipping(sql, 1);
     let or_replace = cursor.take_all(&["OR", "REPLACE"]);
     let temporary = cursor.take("TEMP") || cursor.take("TEMPORARY");
     if !cursor.take("TABLE") {

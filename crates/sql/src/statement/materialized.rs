@@ -83,7 +83,7 @@ pub(super) fn refresh(cursor: &mut Cursor<'_>) -> Result<Refresh> {
 /// # Errors
 /// `Syntax` where something else is written.
 pub(super) fn alter(sql: &str, extension: &Extension) -> Result<AlterTable> {
-    let mut cursor = Cursor::behind(sql, 1);
+    let mut cursor = Cursor::skipping(sql, 1);
     let start = cursor.start();
     cursor.expect(&["MATERIALIZED"])?;
     let usage = "write ALTER MATERIALIZED VIEW name RENAME TO other";
@@ -105,11 +105,8 @@ pub(super) fn alter(sql: &str, extension: &Extension) -> Result<AlterTable> {
 #[cfg(test)]
 mod tests {
     use super::super::Statement;
+    use super::super::tests::parsed;
     use super::*;
-
-    fn of(sql: &str) -> Result<Statement> {
-        Statement::parse(sql, None, &Extension::NONE)
-    }
 
     #[test]
     fn the_clause_of_the_data_is_the_last_one() {
@@ -122,13 +119,13 @@ mod tests {
             assert_eq!(data_clause(sql), (text, with_data), "{sql}");
         }
         let sql = "/* c */ create materialized view v as select 1 as a with no data";
-        let Ok(Statement::CreateMaterialized(found)) = of(sql) else { panic!("{sql}") };
+        let Ok(Statement::CreateMaterialized(found)) = parsed(sql) else { panic!("{sql}") };
         assert_eq!((found.create.query.to_string(), found.with_data), ("SELECT 1 AS a".into(), false));
     }
 
     #[test]
     fn a_view_is_refreshed_with_rows_or_without() {
-        let refresh = |sql: &str| match of(sql)? {
+        let refresh = |sql: &str| match parsed(sql)? {
             Statement::RefreshMaterialized(found) => {
                 Ok((found.name.to_string(), found.concurrently, found.with_data))
             }
@@ -152,8 +149,8 @@ mod tests {
     #[test]
     fn a_view_is_altered_as_a_table() {
         let sql = "alter -- c\nMaterialized /* \u{e4} */ view v rename to w";
-        let Ok(Statement::AlterMaterialized(alter)) = of(sql) else { panic!("{sql}") };
+        let Ok(Statement::AlterMaterialized(alter)) = parsed(sql) else { panic!("{sql}") };
         assert_eq!((alter.name.to_string(), alter.operations.len()), ("v".into(), 1));
-        assert_eq!(of("ALTER MATERIALIZED v RENAME TO w").unwrap_err().position(), Some(20));
+        assert_eq!(parsed("ALTER MATERIALIZED v RENAME TO w").unwrap_err().position(), Some(20));
     }
 }

@@ -132,7 +132,7 @@ impl Statement {
         let words = leading_words(sql);
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         if matches!(words.as_slice(), ["BACKUP" | "CREATE" | "ALTER" | "SHOW", ..])
-            && let Some(statement) = ClusterStatement::of(&numbered(sql, given)?, extension)?
+            && let Some(statement) = ClusterStatement::parse(&numbered(sql, given)?, extension)?
         {
             return Ok(Self::Cluster(statement));
         }
@@ -185,8 +185,8 @@ impl Statement {
 
     /// Reads what is about the database as a whole, or about sessions.
     fn about_session(words: &[&str], sql: &str) -> Result<Option<Self>> {
-        let mut rest = Cursor::behind(sql, words.len());
-        let alone = |count, statement| Cursor::behind(sql, count).end().map(|()| statement);
+        let mut rest = Cursor::skipping(sql, words.len());
+        let alone = |count, statement| Cursor::skipping(sql, count).end().map(|()| statement);
         Ok(Some(match words {
             ["CHECK", "DATABASE"] => alone(2, Self::CheckDatabase)?,
             ["CHECKPOINT", ..] => alone(1, Self::Checkpoint)?,
@@ -195,8 +195,8 @@ impl Statement {
             ["SHOW", "SESSIONS"] => alone(2, Self::ShowSessions)?,
             ["SHOW", "PARTITIONS"] => Self::ShowPartitions { query: partition::shown(&mut rest)? },
             ["READ", "PARTITION"] => Self::ReadPartition { text: partition::read(&mut rest)? },
-            ["KILL", ..] => Self::Kill(session::kill(&mut Cursor::behind(sql, 1))?),
-            ["PRAGMA", ..] => Self::Pragma(session::pragma(&mut Cursor::behind(sql, 1))?),
+            ["KILL", ..] => Self::Kill(session::kill(&mut Cursor::skipping(sql, 1))?),
+            ["PRAGMA", ..] => Self::Pragma(session::pragma(&mut Cursor::skipping(sql, 1))?),
             ["BACKUP", "DATABASE"] => {
                 let usage = "write it as BACKUP DATABASE TO 'directory'";
                 let directory = session::directory(&mut rest, &["TO"], usage)?;
@@ -238,7 +238,7 @@ impl Statement {
         given: Option<usize>,
         extension: &Extension,
     ) -> Result<Option<Self>> {
-        let mut rest = Cursor::behind(sql, words.len());
+        let mut rest = Cursor::skipping(sql, words.len());
         Ok(Some(match words {
             ["SET", "VARIABLE"] => {
                 let (name, value) = session::variable(&mut rest)?;
@@ -260,7 +260,7 @@ impl Statement {
             ["CREATE", "ORDER"] => Self::CreateOrderIndex(Box::new(order_index(sql, extension)?)),
             // Tables of memory and of files are alike.
             ["CREATE", "UNLOGGED"] if !rest.is_at(&["UNLOGGED"]) => {
-                let mut cursor = Cursor::behind(sql, 1);
+                let mut cursor = Cursor::skipping(sql, 1);
                 let start = cursor.start();
                 cursor.expect(&["UNLOGGED"])?;
                 Self::parse(&blanked(sql, start..cursor.end_of_last()), given, extension)?
@@ -289,9 +289,9 @@ impl Statement {
                 }
                 None => return Ok(None),
             },
-            ["VACUUM", ..] => Self::Vacuum { tables: maintenance::tables(&mut Cursor::behind(sql, 1))? },
+            ["VACUUM", ..] => Self::Vacuum { tables: maintenance::tables(&mut Cursor::skipping(sql, 1))? },
             ["ANALYZE" | "ANALYSE", ..] => {
-                Self::Analyze { tables: maintenance::tables(&mut Cursor::behind(sql, 1))? }
+                Self::Analyze { tables: maintenance::tables(&mut Cursor::skipping(sql, 1))? }
             }
             _ => return Ok(None),
         }))
@@ -316,7 +316,7 @@ fn summarized(sql: &str, extension: &Extension) -> Result<Query> {
 
 /// Reads CREATE ORDER INDEX, which is CREATE INDEX for the parser.
 fn order_index(sql: &str, extension: &Extension) -> Result<CreateIndex> {
-    let mut cursor = Cursor::behind(sql, 1);
+    let mut cursor = Cursor::skipping(sql, 1);
     let start = cursor.start();
     cursor.expect(&["ORDER"])?;
     let usage = || cursor.usage("write it as CREATE ORDER INDEX name ON t (c)");

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
     use crate::parse::Extension;
 
-    fn of(sql: &str) -> Result<String> {
+    fn text_of(sql: &str) -> Result<String> {
         match Statement::parse(sql, None, &Extension::NONE)? {
             Statement::ReadPartition { text } => Ok(text),
             Statement::ShowPartitions { query } => Ok(query),
@@ -42,8 +42,8 @@ mod tests {
 
     #[test]
     fn texts_of_partitions_are_read_as_they_are_written() {
-        assert_eq!(of("READ PARTITION 'a''b\\n'").unwrap(), "a'b\\n");
-        assert_eq!(of("read /* c */ partition 'a\n{}' ; -- end").unwrap(), "a\n{}");
+        assert_eq!(text_of("READ PARTITION 'a''b\\n'").unwrap(), "a'b\\n");
+        assert_eq!(text_of("read /* c */ partition 'a\n{}' ; -- end").unwrap(), "a\n{}");
         for wrong in [
             "READ PARTITION",
             "READ PARTITION a",
@@ -51,15 +51,15 @@ mod tests {
             "READ PARTITION 'a' 'b'",
             "READ PARTITION E'a'",
         ] {
-            assert_eq!(of(wrong).unwrap_err().sqlstate(), "42601", "{wrong}");
+            assert_eq!(text_of(wrong).unwrap_err().sqlstate(), "42601", "{wrong}");
         }
     }
 
     #[test]
     fn queries_of_partitions_are_texts() {
-        assert_eq!(of("show -- c\npartitions for SELECT 'FOR' ").unwrap(), "SELECT 'FOR'");
+        assert_eq!(text_of("show -- c\npartitions for SELECT 'FOR' ").unwrap(), "SELECT 'FOR'");
         for wrong in ["SHOW PARTITIONS FOR", "SHOW PARTITIONS FROM t", "SHOW PARTITIONS FOR;"] {
-            assert_eq!(of(wrong).unwrap_err().sqlstate(), "42601", "{wrong}");
+            assert_eq!(text_of(wrong).unwrap_err().sqlstate(), "42601", "{wrong}");
         }
     }
 }

@@ -109,13 +109,9 @@ pub(super) fn extension(cursor: &mut Cursor<'_>) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::super::Statement;
+    use super::super::tests::parsed;
     use super::*;
-    use crate::parse::Extension;
     use hypostyle_types::ErrorKind;
-
-    fn of(sql: &str) -> Result<Statement> {
-        Statement::parse(sql, None, &Extension::NONE)
-    }
 
     #[test]
     fn sessions_are_killed_by_their_numbers() {
@@ -125,11 +121,11 @@ mod tests {
             ("kill -- c\nSession 9", 9, false),
             ("KILL CONNECTION 10", 10, false),
         ] {
-            let Ok(Statement::Kill(kill)) = of(sql) else { panic!("{sql}") };
+            let Ok(Statement::Kill(kill)) = parsed(sql) else { panic!("{sql}") };
             assert_eq!(kill, Kill { session, only_statement }, "{sql}");
         }
         for wrong in ["KILL", "KILL x", "KILL -1", "KILL 1.5", "KILL 1 2", "KILL QUERY SESSION 1"] {
-            assert_eq!(of(wrong).unwrap_err().kind(), ErrorKind::Syntax, "{wrong}");
+            assert_eq!(parsed(wrong).unwrap_err().kind(), ErrorKind::Syntax, "{wrong}");
         }
     }
 
@@ -143,27 +139,27 @@ mod tests {
             ("PRAGMA memory_limit /* = */ = 4GB", "memory_limit", Some("4GB")),
             ("PRAGMA x =", "x", Some("")),
         ] {
-            let Ok(Statement::Pragma(pragma)) = of(sql) else { panic!("{sql}") };
+            let Ok(Statement::Pragma(pragma)) = parsed(sql) else { panic!("{sql}") };
             assert_eq!((pragma.name.as_str(), pragma.value.as_deref()), (name, value), "{sql}");
         }
-        assert_eq!(of("PRAGMA").unwrap_err().kind(), ErrorKind::Syntax);
+        assert_eq!(parsed("PRAGMA").unwrap_err().kind(), ErrorKind::Syntax);
     }
 
     #[test]
     fn directories_are_texts() {
-        let Ok(Statement::BackupDatabase { directory }) = of("backup /* c */ database to 'it''s'") else {
+        let Ok(Statement::BackupDatabase { directory }) = parsed("backup /* c */ database to 'it''s'") else {
             panic!("a backup");
         };
         assert_eq!(directory, "it's");
-        assert!(matches!(of("-- c\nEXPORT DATABASE 'd';"), Ok(Statement::ExportDatabase { .. })));
-        assert!(matches!(of("import database 'd'"), Ok(Statement::ImportDatabase { .. })));
+        assert!(matches!(parsed("-- c\nEXPORT DATABASE 'd';"), Ok(Statement::ExportDatabase { .. })));
+        assert!(matches!(parsed("import database 'd'"), Ok(Statement::ImportDatabase { .. })));
         for (wrong, usage) in [
             ("BACKUP DATABASE 'd'", "write it as BACKUP DATABASE TO 'directory'"),
             ("EXPORT DATABASE TO 'd'", "write it as EXPORT DATABASE 'directory'"),
             ("IMPORT DATABASE 'd' 'e'", "write it as IMPORT DATABASE 'directory'"),
             ("IMPORT DATABASE d", "write it as IMPORT DATABASE 'directory'"),
         ] {
-            let error = of(wrong).unwrap_err();
+            let error = parsed(wrong).unwrap_err();
             assert_eq!((error.message(), error.sqlstate()), (usage, "42601"), "{wrong}");
         }
     }
@@ -174,9 +170,9 @@ mod tests {
             ("CREATE EXTENSION IF NOT EXISTS \"uuid-ossp\" WITH SCHEMA public", "uuid-ossp"),
             ("drop /* c */ extension if exists HStore", "hstore"),
         ] {
-            let Ok(Statement::Extension { name }) = of(sql) else { panic!("{sql}") };
+            let Ok(Statement::Extension { name }) = parsed(sql) else { panic!("{sql}") };
             assert_eq!(name, expected);
         }
-        assert_eq!(of("CREATE EXTENSION").unwrap_err().kind(), ErrorKind::Syntax);
+        assert_eq!(parsed("CREATE EXTENSION").unwrap_err().kind(), ErrorKind::Syntax);
     }
 }

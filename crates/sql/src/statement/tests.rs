@@ -2,13 +2,14 @@
 
 use super::*;
 
-fn of(sql: &str) -> Result<Statement> {
+/// Returns the statement of a text without parameters.
+pub(super) fn parsed(sql: &str) -> Result<Statement> {
     Statement::parse(sql, None, &Extension::NONE)
 }
 
 /// The name of a statement's variant.
 fn variant(sql: &str) -> String {
-    let shown = format!("{:?}", of(sql).unwrap());
+    let shown = format!("{:?}", parsed(sql).unwrap());
     shown.chars().take_while(|character| character.is_alphanumeric()).collect()
 }
 
@@ -77,7 +78,7 @@ fn statements_of_some_words_have_no_others() {
         ("SHOW INDEXES t", 14),
         ("SET SCHEMA 's' t", 16),
     ] {
-        let error = of(sql).unwrap_err();
+        let error = parsed(sql).unwrap_err();
         assert_eq!((error.position(), error.sqlstate()), (Some(position), "42601"), "{sql}");
         assert!(error.message().starts_with("the end of the statement was expected, not "), "{error}");
     }
@@ -86,7 +87,7 @@ fn statements_of_some_words_have_no_others() {
 #[test]
 fn words_in_quotes_begin_no_production() {
     for sql in ["\"KILL\" 1", "\"CHECKPOINT\"", "\"COPY\" t FROM 'x'"] {
-        assert_eq!(of(sql).unwrap_err().sqlstate(), "42601", "{sql}");
+        assert_eq!(parsed(sql).unwrap_err().sqlstate(), "42601", "{sql}");
     }
     assert_eq!(variant("SELECT 1 AS \"checkpoint\""), "Tree");
 }
@@ -98,11 +99,11 @@ fn what_is_summarized_is_a_query() {
         ("-- c\nsummarize /* c */ SELECT 1 AS a", "SELECT 1 AS a"),
         ("summarize read_csv('x')", "SELECT * FROM read_csv('x')"),
     ] {
-        let Ok(Statement::Summarize(query)) = of(sql) else { panic!("{sql}") };
+        let Ok(Statement::Summarize(query)) = parsed(sql) else { panic!("{sql}") };
         assert_eq!(query.to_string(), expected, "{sql}");
     }
     for wrong in ["SUMMARIZE", "SUMMARIZE t WHERE a", "SUMMARIZE t, u"] {
-        assert_eq!(of(wrong).unwrap_err().sqlstate(), "42601", "{wrong}");
+        assert_eq!(parsed(wrong).unwrap_err().sqlstate(), "42601", "{wrong}");
     }
 }
 
@@ -117,9 +118,9 @@ fn marks_have_numbers_where_values_are_given() {
 
 #[test]
 fn explained_statements_keep_their_places() {
-    let error = of("EXPLAIN (ANALYZE) BACKUP DATABASE d").unwrap_err();
+    let error = parsed("EXPLAIN (ANALYZE) BACKUP DATABASE d").unwrap_err();
     assert_eq!(error.position(), Some(35));
-    let Ok(Statement::Explain(options, statement)) = of("explain (verbose) select 1") else {
+    let Ok(Statement::Explain(options, statement)) = parsed("explain (verbose) select 1") else {
         panic!("EXPLAIN");
     };
     assert!(options.verbose && matches!(*statement, Statement::Tree(_)));

@@ -26,16 +26,18 @@ pub(super) enum Found {
 
 impl Found {
     /// What the values of a field are, as it says itself.
-    pub fn of(field: &Field) -> Self {
+    pub fn of_field(field: &Field) -> Self {
         match field.data_type() {
             DataType::Null => Self::Null,
             DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _) => {
-                Self::of(of).listed()
+                Self::of_field(of).listed()
             }
-            DataType::Struct(fields) => Self::of_fields(fields.iter().map(|field| Self::of(field)).collect()),
+            DataType::Struct(fields) => {
+                Self::of_fields(fields.iter().map(|field| Self::of_field(field)).collect())
+            }
             DataType::Map(entries, _) => match entries.data_type() {
                 DataType::Struct(pair) if pair.len() == 2 => {
-                    Self::mapped(Self::of(&pair[0]), Self::of(&pair[1]))
+                    Self::mapped(Self::of_field(&pair[0]), Self::of_field(&pair[1]))
                 }
                 _ => Self::Plain,
             },
@@ -49,7 +51,7 @@ impl Found {
 
     /// What a value of a type is, whose plain field has its extension name.
     pub fn of_type(of: &LogicalType) -> Self {
-        Self::of(&of.mark(Field::new("", DataType::Utf8View, true)))
+        Self::of_field(&of.mark(Field::new("", DataType::Utf8View, true)))
     }
 
     /// Says whether a field need not say more.
@@ -134,7 +136,7 @@ impl Found {
             // Of two notations of JSON, the one that is common to both is known.
             (Self::Said(one), Self::Said(other)) if one != other => {
                 let common = one.into_iter().filter(|(key, value)| other.get(key) == Some(value));
-                Self::of(&Field::new("", DataType::Utf8View, true).with_metadata(common.collect()))
+                Self::of_field(&Field::new("", DataType::Utf8View, true).with_metadata(common.collect()))
             }
             (one, other) if one == other => one,
             _ => Self::Plain,
@@ -150,7 +152,7 @@ impl Found {
     pub fn said_of(&self, field: &Field) -> Field {
         let within = |field: &FieldRef, found: &Self| Arc::new(found.said_of(field));
         let data_type = match (self, field.data_type()) {
-            (Self::Said(metadata), of) if may_be_said_of(of) && Self::of(field) == Self::Plain => {
+            (Self::Said(metadata), of) if may_be_said_of(of) && Self::of_field(field) == Self::Plain => {
                 let said = Field::new("", DataType::Utf8View, true).with_metadata(metadata.clone());
                 return as_said(&said, field);
             }
@@ -227,11 +229,11 @@ mod tests {
     fn what_is_found_is_said_of_fields() {
         let plain = Field::new("item", DataType::Utf8View, true);
         for of in [LogicalType::Json, LogicalType::Uuid] {
-            let found = Found::of(&list(text(&of)));
+            let found = Found::of_field(&list(text(&of)));
             assert_eq!(found.clone().element(), Found::of_type(&of));
             assert_eq!(found.said_of(&list(plain.clone())), list(text(&of)));
             assert_eq!(found.clone().or(Found::Null), found);
-            assert_eq!(found.clone().or(Found::of(&list(plain.clone()))), Found::Plain);
+            assert_eq!(found.clone().or(Found::of_field(&list(plain.clone()))), Found::Plain);
             assert_eq!(found.said_of(&plain), plain);
         }
         let (uuid, json) = (Found::of_type(&LogicalType::Uuid), Found::of_type(&LogicalType::Json));

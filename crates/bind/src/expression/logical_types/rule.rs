@@ -5,10 +5,15 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::DFSchema;
 use datafusion::logical_expr::expr::{Case, Cast, HigherOrderFunction, Lambda, ScalarFunction, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable};
+use hypostyle_expr::builtin::chooses_elements;
+use hypostyle_expr::common_type::CHOOSING;
+use hypostyle_expr::nested_type::{element, is_list};
 use hypostyle_types::LogicalType;
 
-/// Functions that give one of their arguments.
-const CHOOSING: [&str; 5] = ["coalesce", "greatest", "ifnull", "least", "nvl"];
+/// Says whether a function gives any of its arguments: `nullif` gives its first one, if any.
+fn gives_any(name: &str) -> bool {
+    name != "nullif" && CHOOSING.contains(&name)
+}
 
 /// Aggregates and window functions that give a value of their first argument.
 const OF_FIRST: [&str; 12] = [
@@ -38,21 +43,13 @@ const OF_ELEMENT: [&str; 8] = [
     "list_last",
 ];
 
-/// Functions that give a list of elements of their first argument, which is a list, too.
-const OF_SAME_LIST: [&str; 22] = [
+/// Functions that give a list of elements of their first argument, which is a list, too, and that compare
+/// none of them.
+const OF_SAME_LIST: [&str; 13] = [
     "array_compact",
-    "array_distinct",
-    "array_except",
     "array_filter",
-    "array_intersect",
     "array_pop_back",
     "array_pop_front",
-    "array_remove",
-    "array_remove_all",
-    "array_remove_n",
-    "array_replace",
-    "array_replace_all",
-    "array_replace_n",
     "array_resize",
     "array_reverse",
     "array_sample",
@@ -63,6 +60,11 @@ const OF_SAME_LIST: [&str; 22] = [
     "list_where",
     "most_frequent",
 ];
+
+/// Says whether a function gives a list of elements of its first argument.
+fn is_of_same_list(name: &str) -> bool {
+    OF_SAME_LIST.contains(&name) || chooses_elements(name)
+}
 
 /// Functions that write values by what they are, or tell it.
 const BY_TYPE: [&str; 14] = [
@@ -93,28 +95,30 @@ pub(super) fn own(expr: &Expr, schema: &DFSchema) -> Found {
         Expr::Literal(value, None) if value.is_null() => Found::Null,
         Expr::Literal(_, None) => Found::Plain,
         Expr::Literal(value, Some(metadata)) => {
-            Found::of(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
+            Found::of_field(&Field::new("", value.data_type(), true).with_metadata(metadata.to_hashmap()))
         }
-        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => match Found::of(field) {
-            Found::Plain if matches!(expr.as_ref(), Expr::Literal(value, _) if value.is_null()) => {
-                Found::Null
+        Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field }) => {
+            match Found::of_field(field) {
+                Found::Plain if matches!(expr.as_ref(), Expr::Literal(value, _) if value.is_null()) => {
+                    Found::Null
+                }
+                // DataFusion casts lists and structures of NULLs to the type of what stands beside them.
+                Found::Plain
+                    if expr
+                        .get_type(schema)
+                        .is_ok_and(|of| of.is_nested() && is_alike(&of, field.data_type())) =>
+                {
+                    own(expr, schema).of_nulls()
+                }
+                found => found,
             }
-            // DataFusion casts lists and structures of NULLs to the type of what stands beside them.
-            Found::Plain
-                if expr
-                    .get_type(schema)
-                    .is_ok_and(|of| of.is_nested() && is_alike(&of, field.data_type())) =>
-            {
-                own(expr, schema).of_nulls()
-            }
-            found => found,
-        },
+        }
         // Its type is that of some element, where it has none that is not NULL.
         Expr::ScalarFunction(call) if is_of_nulls(call, schema) => Found::Null,
         // DataFusion finds the type of what has a name twice.
         Expr::Alias(alias) if alias.metadata.is_none() => own(&alias.expr, schema),
         Expr::Placeholder(placeholder) if placeholder.field.is_none() => Found::Null,
-        other => other.to_field(schema).map_or(Found::Plain, |(_, field)| Found::of(&field)),
+        other => other.to_field(schema).map_or(Found::Plain, |(_, field)| Found::of_field(&field)),
     }
 }
 
@@ -125,13 +129,11 @@ fn is_of_nulls(call: &ScalarFunction, schema: &DFSchema) -> bool {
 
 /// Says whether a type has lists and structures where another one has them.
 fn is_alike(one: &DataType, other: &DataType) -> bool {
-    use DataType::{FixedSizeList, LargeList, List, Struct};
+    if let (Some(one), Some(other)) = (element(one), element(other)) {
+        return is_alike(one.data_type(), other.data_type());
+    }
     match (one, other) {
-        (
-            List(one) | LargeList(one) | FixedSizeList(one, _),
-            List(other) | LargeList(other) | FixedSizeList(other, _),
-        ) => is_alike(one.data_type(), other.data_type()),
-        (Struct(one), Struct(other)) => {
+        (DataType::Struct(one), DataType::Struct(other)) => {
             let mut pairs = one.iter().zip(other);
             one.len() == other.len() && pairs.all(|(one, other)| is_alike(one.data_type(), other.data_type()))
         }
@@ -158,7 +160,7 @@ pub(super) fn alike(expr: &mut Expr) -> Vec<&mut Expr> {
             results.chain(else_expr).map(|result| result.as_mut()).collect()
         }
         Expr::ScalarFunction(ScalarFunction { func, args })
-            if CHOOSING.contains(&func.name()) || func.name() == "make_array" =>
+            if gives_any(func.name()) || func.name() == "make_array" =>
         {
             args.iter_mut().collect()
         }
@@ -179,7 +181,7 @@ pub(super) fn given(expr: &Expr, schema: &DFSchema) -> Option<Found> {
         Expr::WindowFunction(call) => by_rows(call.fun.name(), &call.params.args, schema),
         Expr::Alias(alias) => given(&alias.expr, schema),
         Expr::ScalarSubquery(subquery) => {
-            subquery.subquery.schema().fields().first().map(|field| Found::of(field))
+            subquery.subquery.schema().fields().first().map(|field| Found::of_field(field))
         }
         _ => None,
     }
@@ -192,15 +194,14 @@ fn by_rows(name: &str, args: &[Expr], schema: &DFSchema) -> Option<Found> {
         "array_agg" => first().listed(),
         "histogram" => Found::mapped(first(), Found::Plain),
         "lag" | "lead" => first().or(args.get(2).map_or(Found::Null, |expr| own(expr, schema))),
-        "quantile_disc" | "quantile_disc_desc" if is_list(args.get(1), schema) => first().listed(),
+        "quantile_disc" | "quantile_disc_desc" if gives_list(args.get(1), schema) => first().listed(),
         name if OF_FIRST.contains(&name) => first(),
         _ => return None,
     })
 }
 
-fn is_list(expr: Option<&Expr>, schema: &DFSchema) -> bool {
-    let of = expr.and_then(|expr| expr.get_type(schema).ok());
-    matches!(of, Some(DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)))
+fn gives_list(expr: Option<&Expr>, schema: &DFSchema) -> bool {
+    expr.and_then(|expr| expr.get_type(schema).ok()).is_some_and(|of| is_list(&of))
 }
 
 /// What a function of values gives.
@@ -208,8 +209,8 @@ fn by_function(call: &ScalarFunction, schema: &DFSchema) -> Option<Found> {
     let mut args = call.args.iter().map(|arg| own(arg, schema));
     let mut next = || args.next().unwrap_or(Found::Plain);
     Some(match call.func.name() {
-        name if CHOOSING.contains(&name) => Found::of_all(args),
-        name if OF_SAME_LIST.contains(&name) => next(),
+        name if gives_any(name) => Found::of_all(args),
+        name if is_of_same_list(name) => next(),
         name if OF_ELEMENT.contains(&name) => next().element(),
         "array_append" => next().or(next().listed()),
         "array_prepend" => next().listed().or(next()),
@@ -275,7 +276,7 @@ fn by_lambda(call: &HigherOrderFunction, schema: &DFSchema) -> Option<Found> {
     Some(match call.func.name() {
         "array_transform" => body?.listed(),
         "list_reduce" => body?,
-        name if OF_SAME_LIST.contains(&name) => first(),
+        name if is_of_same_list(name) => first(),
         name if OF_ELEMENT.contains(&name) => first().element(),
         _ => return None,
     })
