@@ -57,7 +57,7 @@ fn is_space(token: &Token) -> bool {
 
 /// Returns the tokens that are next; behind the last one it goes on with those of the end.
 fn ahead<'t>(parser: &'t Parser<'_>) -> impl Iterator<Item = &'t Token> {
-    (parser.index()..).map(|place| &parser.token_at(place).token).filter(|token| !is_space(token))
+    (parser.index()..).map(move |place| &parser.token_at(place).token).filter(|token| !is_space(token))
 }
 
 /// Says whether what is next is behind the parenthesis of a query whose rows are compared.
