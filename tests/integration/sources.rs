@@ -1,6 +1,6 @@
-//! The same rows give the same answers, whatever they are read from: a table in files and in the log, files of
-//! each format, what a query makes of them, and several at once. Statistics, which readers skip rows by and answer
-//! from, differ between them.
+//! The same rows give the same answers, whatever they are read from: a table in files and in the log, files
+//! of each format, what a query makes of them, and several at once. Statistics, which readers skip rows by
+//! and answer from, differ between them.
 
 use crate::backup::rows;
 use hypostyle::{Connection, Database, OpenOptions};
@@ -57,8 +57,8 @@ const AGGREGATES: [&str; 30] = [
     "max(i) - min(i)",
 ];
 
-/// Where the rows of the table `stored` are, too; `{}` is a directory, and `{columns}` names the columns and their
-/// types.
+/// Where the rows of the table `stored` are, too; `{}` is a directory, and `{columns}` names the columns and
+/// their types.
 const SOURCES: [&str; 10] = [
     "tail",
     "'{}/t.parquet'",

@@ -151,8 +151,8 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     })
 }
 
-/// Says whether a factor is zero as it is written, or may become so. DataFusion takes `a * 0` for that zero, which
-/// has not the places of the product.
+/// Says whether a factor is zero as it is written, or may become so. DataFusion takes `a * 0` for that
+/// zero, which has not the places of the product.
 fn may_be_zero(factor: &Expr) -> bool {
     match factor {
         Expr::Literal(value, _) => ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| zero == *value),

@@ -240,8 +240,8 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
 /// Functions that give a part of their first argument, whose type says what it is.
 const PARTS: [&str; 5] = ["array_element", "get_field", "list_any_value", "list_first", "list_last"];
 
-/// Returns the field of an expression. That of an element is the one of its list's elements: what DataFusion's
-/// function gives does not say that it is JSON.
+/// Returns the field of an expression. That of an element is the one of its list's elements: what
+/// DataFusion's function gives does not say that it is JSON.
 fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
     if let Expr::ScalarFunction(call) = expr
         && let ("array_element", Some(list)) = (call.func.name(), call.args.first())

@@ -1,6 +1,6 @@
-//! Subqueries in expressions that begin with another word than SELECT or WITH, or with a query in parentheses:
-//! `(VALUES (1))`, `(TABLE t)`, `((SELECT 1) UNION SELECT 2)` and `= ANY (VALUES (1), (2))`. The parser takes what
-//! is in the parentheses for values.
+//! Subqueries in expressions that begin with another word than SELECT or WITH, or with a query in
+//! parentheses: `(VALUES (1))`, `(TABLE t)`, `((SELECT 1) UNION SELECT 2)`, `= ANY (VALUES (1), (2))`. The
+//! parser takes what is in the parentheses for values.
 
 use sqlparser::ast::Expr;
 use sqlparser::keywords::Keyword;

@@ -1,8 +1,8 @@
 //! Rows of values before subqueries with the same number of columns; the planner supports only one
 //! column: `(a, b) IN (SELECT …)`, `(a, b) = ANY (SELECT …)`, `(a, b) <> ALL (SELECT …)`,
 //! `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2, 8.4 and 8.9) and `SET (a, b) = (SELECT …)`. Also rows that
-//! are compared with rows, or tested for NULL. The planner takes them for structures, in which a NULL is a value
-//! like others, and which are no NULLs themselves.
+//! are compared with rows, or tested for NULL. The planner takes them for structures, in which a NULL is a
+//! value like others, and which are no NULLs themselves.
 
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
@@ -162,6 +162,10 @@ impl VisitorMut for Rows {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(told) = told(expr) {
+            *expr = told;
+            return ControlFlow::Continue(());
+        }
         match expr {
             Expr::InSubquery { expr: row, subquery, negated } => {
                 let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
@@ -187,35 +191,6 @@ impl VisitorMut for Rows {
                 if is_comparison(op) {
                     *expr = Expr::Nested(Box::new(in_order(pairs, op)));
                 }
-                ControlFlow::Continue(())
-            }
-            Expr::IsDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
-                let differ = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsDistinctFrom)).collect();
-                *expr = Expr::Nested(Box::new(joined(differ, &BinaryOperator::Or)));
-                ControlFlow::Continue(())
-            }
-            Expr::IsNotDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
-                let same = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
-                *expr = Expr::Nested(Box::new(joined(same, &BinaryOperator::And)));
-                ControlFlow::Continue(())
-            }
-            Expr::Between { expr: row, negated, low, high }
-                if let (Some(low), Some(high)) = (pairs(row, low), pairs(row, high)) =>
-            {
-                let ends = vec![in_order(low, &BinaryOperator::GtEq), in_order(high, &BinaryOperator::LtEq)];
-                let within = Box::new(Expr::Nested(Box::new(joined(ends, &BinaryOperator::And))));
-                *expr = match negated {
-                    true => Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: within })),
-                    false => *within,
-                };
-                ControlFlow::Continue(())
-            }
-            Expr::IsNull(row) if let Some(values) = values_of(row) => {
-                *expr = each(values, Expr::IsNull);
-                ControlFlow::Continue(())
-            }
-            Expr::IsNotNull(row) if let Some(values) = values_of(row) => {
-                *expr = each(values, Expr::IsNotNull);
                 ControlFlow::Continue(())
             }
             Expr::InList { expr: row, list, negated } if is_in_rows(row, list, *negated) => {
@@ -347,6 +322,38 @@ fn comparison((left, right): (&Expr, &Expr), op: BinaryOperator) -> Expr {
 fn told_apart((left, right): (&Expr, &Expr), condition: fn(Box<Expr>, Box<Expr>) -> Expr) -> Expr {
     let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
     Expr::Nested(Box::new(condition(side(left), side(right))))
+}
+
+/// Returns what says whether a row lies between two others, differs from another one in which NULL is a
+/// value, or is NULL; `None` for other expressions.
+fn told(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Between { expr: row, negated, low, high } => {
+            let (low, high) = (pairs(row, low)?, pairs(row, high)?);
+            let ends = vec![in_order(low, &BinaryOperator::GtEq), in_order(high, &BinaryOperator::LtEq)];
+            let within = Expr::Nested(Box::new(joined(ends, &BinaryOperator::And)));
+            Some(match negated {
+                true => {
+                    let denied = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(within) };
+                    Expr::Nested(Box::new(denied))
+                }
+                false => within,
+            })
+        }
+        Expr::IsDistinctFrom(left, right) => {
+            let pairs = pairs(left, right)?.into_iter();
+            let differ = pairs.map(|pair| told_apart(pair, Expr::IsDistinctFrom)).collect();
+            Some(Expr::Nested(Box::new(joined(differ, &BinaryOperator::Or))))
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            let pairs = pairs(left, right)?.into_iter();
+            let same = pairs.map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
+            Some(Expr::Nested(Box::new(joined(same, &BinaryOperator::And))))
+        }
+        Expr::IsNull(row) => values_of(row).map(|values| each(values, Expr::IsNull)),
+        Expr::IsNotNull(row) => values_of(row).map(|values| each(values, Expr::IsNotNull)),
+        _ => None,
+    }
 }
 
 /// Returns a condition on all values of a row.

@@ -137,7 +137,7 @@ fn check_step(name: &str, step: &LogicalPlan) -> Result<()> {
     Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P19")))
 }
 
-/// Says whether a query reads a relation itself, and not a query in its FROM: that one has columns of its own.
+/// Says whether a query reads a relation itself, and not a query in its FROM: that one has its own columns.
 fn is_read_beside(plan: &LogicalPlan, is_read: &impl Fn(&LogicalPlan) -> bool) -> bool {
     match plan {
         LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::SubqueryAlias(_) => {
