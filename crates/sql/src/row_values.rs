@@ -53,6 +53,7 @@ fn has_rows(node: &impl Part) -> bool {
             ControlFlow::Break(())
         }
         Expr::IsNull(row) | Expr::IsNotNull(row) if values_of(row).is_some() => ControlFlow::Break(()),
+        Expr::Case { operand: Some(row), .. } if values_of(row).is_some() => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
@@ -86,6 +87,12 @@ pub fn without_word(statement: &mut Statement) {
                 if is_subquery(right) =>
             {
                 plain(row);
+            }
+            Expr::Case { operand: Some(row), conditions, .. }
+                if is_row(row) && conditions.iter().all(|when| is_row(&when.condition)) =>
+            {
+                plain(row);
+                conditions.iter_mut().for_each(|when| plain(&mut when.condition));
             }
             Expr::InSubquery { expr: row, .. } | Expr::IsNull(row) | Expr::IsNotNull(row) => plain(row),
             _ => {}
@@ -325,7 +332,7 @@ fn told_apart((left, right): (&Expr, &Expr), condition: fn(Box<Expr>, Box<Expr>)
 }
 
 /// Returns what says whether a row lies between two others, differs from another one in which NULL is a
-/// value, or is NULL; `None` for other expressions.
+/// value, is NULL, or is that of a WHEN; `None` for other expressions.
 fn told(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Between { expr: row, negated, low, high } => {
@@ -350,10 +357,23 @@ fn told(expr: &Expr) -> Option<Expr> {
             let same = pairs.map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
             Some(Expr::Nested(Box::new(joined(same, &BinaryOperator::And))))
         }
+        Expr::Case { operand: Some(row), .. } if values_of(row).is_some() => by_conditions(expr),
         Expr::IsNull(row) => values_of(row).map(|values| each(values, Expr::IsNull)),
         Expr::IsNotNull(row) => values_of(row).map(|values| each(values, Expr::IsNotNull)),
         _ => None,
     }
+}
+
+/// Returns `CASE (a, b) WHEN (c, d) THEN …` with conditions; `None` where one of the others is no such row.
+fn by_conditions(expr: &Expr) -> Option<Expr> {
+    let mut searched = expr.clone();
+    let Expr::Case { operand, conditions, .. } = &mut searched else { return None };
+    let row = operand.take()?;
+    for when in conditions {
+        let equal = all_pairs_equal(pairs(&row, &when.condition)?);
+        when.condition = equal;
+    }
+    Some(searched)
 }
 
 /// Returns a condition on all values of a row.
