@@ -41,6 +41,7 @@ mod rules;
 mod same_rows;
 mod served;
 mod server;
+mod sources;
 mod sql;
 mod stored_results;
 mod tpch;

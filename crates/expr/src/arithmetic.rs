@@ -140,6 +140,7 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     };
     let is_own = result.is_some_and(|result| match result {
         other if op == Operator::Modulo => other.is_decimal(),
+        _ if op == Operator::Multiply && (may_be_zero(&left) || may_be_zero(&right)) => true,
         DataType::Decimal128(precision, _) => precision == DECIMAL128_MAX_PRECISION,
         DataType::Decimal256(precision, _) => precision == DECIMAL256_MAX_PRECISION,
         other => other.is_integer(),
@@ -148,6 +149,17 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         true => call(&FUNCTIONS[place], *left, *right),
         false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
     })
+}
+
+/// Says whether a factor is zero as it is written, or may become so. DataFusion takes `a * 0` for that
+/// zero, which has not the places of the product.
+fn may_be_zero(factor: &Expr) -> bool {
+    match factor {
+        Expr::Literal(value, _) => ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| zero == *value),
+        Expr::Cast(cast) => may_be_zero(&cast.expr),
+        Expr::Placeholder(_) => true,
+        _ => false,
+    }
 }
 
 /// Returns the negative of an integer, which the least one does not have, and of a floating-point

@@ -4,6 +4,7 @@
 //! also for elements and fields.
 
 use crate::cast_target::{CastTarget, as_cast, portable_cast};
+use crate::comparison::operands;
 use crate::json::text::{array_elements, normalised};
 use crate::nested_type::is_list;
 use crate::structures::{is_row, places};
@@ -878,9 +879,73 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
     {
         return Ok(Transformed::yes(Expr::Literal(value, metadata.clone())));
     }
-    let function = ScalarUDF::from(SqlCast::new(CastTarget::new(field.clone(), safe)));
-    let call = ScalarFunction::new_udf(Arc::new(function), vec![expr.as_ref().clone()]);
-    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    Ok(Transformed::yes(called(expr, field, safe)))
+}
+
+/// Returns a cast as a function, which the optimizer leaves where it is.
+fn called(of: &Expr, to: &FieldRef, safe: bool) -> Expr {
+    let function = ScalarUDF::from(SqlCast::new(CastTarget::new(to.clone(), safe)));
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![of.clone()]))
+}
+
+/// Casts of numbers to types that have not all of them, as they are written, where they are compared with
+/// constants. The optimizer would cast the constants instead, and so refuse no number.
+pub fn of_compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    if !compared.iter().any(|side| is_constant(side)) {
+        return Ok(Transformed::no(expression));
+    }
+    let mut changed = false;
+    for side in compared {
+        if let Expr::Cast(Cast { expr, field }) = &*side
+            && !is_constant(expr)
+            && expr.get_type(schema).is_ok_and(|from| may_not_fit(&from, field.data_type()))
+        {
+            *side = called(expr, field, false);
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// Says whether an operand is a constant, or is one when the statement runs.
+fn is_constant(operand: &Expr) -> bool {
+    match operand {
+        Expr::Literal(..) | Expr::Placeholder(_) => true,
+        Expr::Cast(cast) => is_constant(&cast.expr),
+        Expr::ScalarFunction(call) => !call.args.is_empty() && call.args.iter().all(is_constant),
+        _ => false,
+    }
+}
+
+/// Says whether an integer type, or one of DECIMALs, has numbers that another one has not.
+fn may_not_fit(from: &DataType, to: &DataType) -> bool {
+    match (of_integers(from), of_integers(to)) {
+        (Some((least, greatest)), Some((to_least, to_greatest))) => {
+            least < to_least || greatest > to_greatest
+        }
+        _ => digits_before_point(from).zip(digits_before_point(to)).is_some_and(|(from, to)| to < from),
+    }
+}
+
+/// Returns the least and the greatest number of a type of integers.
+fn of_integers(of: &DataType) -> Option<(i128, i128)> {
+    let bits = of.primitive_width().filter(|_| of.is_integer())? * 8;
+    Some(match of.is_unsigned_integer() {
+        true => (0, (1 << bits) - 1),
+        false => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+    })
+}
+
+/// Returns the largest number of digits that numbers of a type have before the point.
+fn digits_before_point(of: &DataType) -> Option<i16> {
+    match of {
+        DataType::Decimal32(precision, places)
+        | DataType::Decimal64(precision, places)
+        | DataType::Decimal128(precision, places)
+        | DataType::Decimal256(precision, places) => Some(i16::from(*precision) - i16::from(*places)),
+        of => of_integers(of).map(|(_, greatest)| greatest.to_string().len() as i16),
+    }
 }
 
 fn is_binary(of: &DataType) -> bool {

@@ -10,7 +10,7 @@ use crate::json::{JsonFunction, function, is_json};
 use crate::nested_type::is_list;
 use crate::structures::cast_alike;
 use crate::truth::read_elements;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::metadata::FieldMetadata;
 use datafusion::common::{Column, DFSchema, TableReference};
 use datafusion::error::Result;
@@ -77,7 +77,7 @@ impl ExprPlanner for Operators {
         raw: RawFieldAccessExpr,
         schema: &DFSchema,
     ) -> Result<PlannerResult<RawFieldAccessExpr>> {
-        let (_, field) = raw.expr.to_field(schema)?;
+        let field = field_of(&raw.expr, schema)?;
         if let (DataType::Struct(_), GetFieldAccess::ListIndex { key }) =
             (field.data_type(), &raw.field_access)
             && matches!(key.as_ref(), Expr::Literal(place, _) if place.data_type().is_integer())
@@ -238,6 +238,22 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     is_list(&of).then(|| list.clone())
 }
 
+/// Functions that give a part of their first argument, whose type says what it is.
+const PARTS: [&str; 5] = ["array_element", "get_field", "list_any_value", "list_first", "list_last"];
+
+/// Returns the field of an expression. That of an element is the one of its list's elements: what
+/// DataFusion's function gives does not say that it is JSON.
+fn field_of(expr: &Expr, schema: &DFSchema) -> Result<FieldRef> {
+    if let Expr::ScalarFunction(call) = expr
+        && let ("array_element", Some(list)) = (call.func.name(), call.args.first())
+        && let DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _) =
+            field_of(list, schema)?.data_type()
+    {
+        return Ok(element.clone());
+    }
+    Ok(expr.to_field(schema)?.1)
+}
+
 /// Aggregates and functions of windows that give a value of one of the rows.
 const CHOOSING_ROWS: [&str; 9] =
     ["any_value", "first_value", "lag", "last_value", "lead", "max", "min", "mode", "nth_value"];
@@ -273,6 +289,9 @@ fn is_of_json(expr: &Expr, schema: &DFSchema) -> bool {
         }
         Expr::ScalarFunction(call) => match call.func.inner().downcast_ref::<JsonFunction>() {
             Some(function) => function.gives_json(),
+            None if PARTS.contains(&call.func.name()) => {
+                field_of(expr, schema).is_ok_and(|field| said(&field))
+            }
             None => {
                 CHOOSING.contains(&call.func.name())
                     && call.args.iter().any(|argument| is_of_json(argument, schema))

@@ -57,6 +57,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::similar,
     repeated_keys::shorten_aggregate_orders,
     repeated_keys::constants_of_window,
+    cast::of_compared,
 ];
 
 const AS_COERCED: &[Rewrite] = &[

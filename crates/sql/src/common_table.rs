@@ -149,7 +149,8 @@ impl VisitorMut for Within {
     }
 }
 
-/// Gives what WITH names another name where a WITH around has the same one.
+/// Gives what WITH names another name where a WITH around has the same one. References to a recursive query
+/// get its name as their alias where that needs quotes: its step would not know it by that one.
 pub fn tell_apart(statement: &mut Statement) {
     let _done = walk_mut(statement, &mut Names::default());
 }
@@ -179,15 +180,18 @@ impl VisitorMut for Names {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let mut with = query.with.take();
         let mut given = Scope::new();
+        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
         for table in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             let name = fold(&table.alias.name);
-            let now = self.find(&name).is_some().then(|| {
-                self.made += 1;
-                Ident::with_quote('"', format!("__with_{}_{name}", self.made))
-            });
-            given.push((name, now));
+            let now = match self.find(&name).is_some() {
+                true => {
+                    self.made += 1;
+                    Some(format!("__with_{}_{name}", self.made))
+                }
+                false => (is_recursive && needs_quotes(&name)).then(|| name.clone()),
+            };
+            given.push((name, now.map(|now| Ident::with_quote('"', now))));
         }
-        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
         self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
         // A query can use the names that are defined before its own.
         for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
@@ -219,4 +223,10 @@ impl VisitorMut for Names {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Says whether a name is another one, or none, without its quotes.
+fn needs_quotes(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    name.starts_with(|first: char| first.is_ascii_digit()) || !name.bytes().all(is_plain)
 }

@@ -44,14 +44,19 @@ fn begins_with_subquery(parser: &Parser) -> Option<bool> {
     if !is(&first, Keyword::IN) || next() != Token::LParen || next() != Token::LParen {
         return None;
     }
-    let begin = next();
+    let mut open = 1_usize;
+    let begin = loop {
+        match next() {
+            Token::LParen => open += 1,
+            other => break other,
+        }
+    };
     if ![Keyword::SELECT, Keyword::WITH, Keyword::VALUES, Keyword::FROM]
         .iter()
         .any(|known| is(&begin, *known))
     {
         return None;
     }
-    let mut open = 1_usize;
     while open > 0 {
         match next() {
             Token::LParen => open += 1,
@@ -75,6 +80,8 @@ mod tests {
             ("SELECT x IN ((SELECT 1))", "SELECT x IN ((SELECT 1))"),
             ("SELECT x IN ((SELECT 1) UNION SELECT 2)", "SELECT x IN ((SELECT 1) UNION SELECT 2)"),
             ("SELECT x IN (1, (SELECT 2))", "SELECT x IN (1, (SELECT 2))"),
+            ("SELECT x IN (((SELECT 1)), 2)", "SELECT x IN (((SELECT 1)), 2)"),
+            ("SELECT x IN (((SELECT 1) UNION SELECT 1), 2)", "SELECT x IN (((SELECT 1) UNION SELECT 1), 2)"),
         ] {
             assert_eq!(parse(sql, &Extension::NONE).unwrap().to_string(), written);
         }

@@ -38,6 +38,7 @@ pub mod having;
 pub mod identifier;
 pub mod identity_options;
 pub mod in_list;
+mod inner_queries;
 pub mod insert_clauses;
 pub mod insert_function;
 pub mod interval_text;

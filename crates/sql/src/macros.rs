@@ -147,7 +147,6 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("decade", 1, "date_part('decade', $1)"),
     ("millennium", 1, "date_part('millennium', $1)"),
     ("julian", 1, "date_part('julian', $1)"),
-    ("epoch_us", 1, "CAST(round(date_part('epoch', $1) * 1000000) AS BIGINT)"),
     // Aggregates.
     ("count_star", 0, "count(*)"),
     ("product", 1, "array_product(array_agg(CAST($1 AS DOUBLE)))"),

@@ -185,7 +185,12 @@ const PASSES: [Pass; 27] = [
         why: "the planner takes rows of values for structures",
         after: &[],
         concerns: |text| text.may_have_rows(),
-        run: |_, _, statement| row_values::rewrite(statement),
+        run: |text, _, statement| {
+            if text.has(&["ROW"]) {
+                row_values::without_word(statement);
+            }
+            row_values::rewrite(statement)
+        },
     },
     Pass {
         name: "windows",

@@ -366,11 +366,16 @@ fn lacks_condition(join: &JoinOperator) -> bool {
 /// # Errors
 /// `Unsupported` and `Syntax` (42P19) for clauses that it cannot have.
 pub(crate) fn check_recursive(name: &str, query: &Query) -> Result<()> {
-    let SetExpr::SetOperation { op: SetOperator::Union, left: _, right, .. } = query.body.as_ref() else {
+    let SetExpr::SetOperation { op: SetOperator::Union, left, right, .. } = query.body.as_ref() else {
         return Ok(());
     };
     if !reads(right.as_ref(), name) {
         return Ok(());
+    }
+    if reads(left.as_ref(), name) {
+        let message =
+            format!("the recursive query \"{name}\" may be read by the last one of its parts alone");
+        return Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P19"));
     }
     let clauses = [
         ("ORDER BY", query.order_by.is_some()),
@@ -432,20 +437,40 @@ fn is_name(called: &ObjectName, name: &str) -> bool {
     matches!(called.0.as_slice(), [part] if part.as_ident().is_some_and(|part| fold(part) == name))
 }
 
-/// Says whether a query names a table so.
+/// Says whether a query names a table so, and has no WITH of its own that does.
 fn reads(query: &SetExpr, name: &str) -> bool {
-    struct Reads<'a>(&'a str);
+    struct Reads<'a> {
+        name: &'a str,
+        /// Queries around that call something else so.
+        hiding: usize,
+    }
+    impl Reads<'_> {
+        fn hides(&self, query: &Query) -> bool {
+            let mut tables = query.with.iter().flat_map(|with| &with.cte_tables);
+            tables.any(|table| fold(&table.alias.name) == self.name)
+        }
+    }
     impl Visitor for Reads<'_> {
         type Break = ();
 
+        fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            self.hiding += usize::from(self.hides(query));
+            ControlFlow::Continue(())
+        }
+
+        fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+            self.hiding -= usize::from(self.hides(query));
+            ControlFlow::Continue(())
+        }
+
         fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
-            match is_name(relation, self.0) {
+            match self.hiding == 0 && is_name(relation, self.name) {
                 true => ControlFlow::Break(()),
                 false => ControlFlow::Continue(()),
             }
         }
     }
-    walk(query, &mut Reads(name)).is_break()
+    walk(query, &mut Reads { name, hiding: 0 }).is_break()
 }
 
 /// Returns the name of an aggregate in an expression, but not in its subqueries, nor over a window.
@@ -533,6 +558,10 @@ mod tests {
                 "WITH RECURSIVE t AS (SELECT 1 x UNION SELECT x + 1 FROM t ORDER BY 1) SELECT * FROM t",
                 "0A000",
             ),
+            (
+                "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t UNION ALL SELECT x + 2 FROM t) SELECT * FROM t",
+                "42P19",
+            ),
             ("WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT count(*) FROM t) SELECT * FROM t", "42P19"),
             ("WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT 1 + MAX(x) FROM t) SELECT * FROM t", "42P19"),
             (
@@ -567,6 +596,7 @@ mod tests {
             "SELECT * FROM a AS positional JOIN b ON true",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + 1 FROM t WHERE x < 3) SELECT * FROM t LIMIT 1",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT 2 LIMIT 1) SELECT * FROM t",
+            "WITH RECURSIVE t AS (SELECT x FROM (WITH t AS (SELECT 1 x) SELECT * FROM t) q UNION ALL SELECT x + 1 FROM t) SELECT * FROM t",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + sum(x) OVER () FROM t WHERE x < 3) SELECT * FROM t",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT x + (SELECT max(y) FROM u) FROM t WHERE x < 3) SELECT * FROM t",
             "WITH RECURSIVE t AS (SELECT 1 x UNION ALL SELECT t.x FROM t LEFT JOIN a ON true) SELECT * FROM t",

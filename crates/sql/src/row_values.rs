@@ -1,15 +1,17 @@
 //! Rows of values before subqueries with the same number of columns; the planner supports only one
 //! column: `(a, b) IN (SELECT …)`, `(a, b) = ANY (SELECT …)`, `(a, b) <> ALL (SELECT …)`,
 //! `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2, 8.4 and 8.9) and `SET (a, b) = (SELECT …)`. Also rows that
-//! are compared with rows. The planner takes them for structures, in which a NULL is a value like others.
+//! are compared with rows, or tested for NULL. The planner takes them for structures, in which a NULL is a
+//! value like others, and which are no NULLs themselves.
 
 use crate::names::{name_as_written, name_columns};
 use crate::parse::{Extension, parse_query};
 use crate::refused::check_columns;
-use crate::walk::{self, Part, expressions, walk_mut};
+use crate::walk::{self, Part, expressions, expressions_mut, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
+    BinaryOperator, Delete, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, TableWithJoins,
     UnaryOperator, Update, Value, VisitorMut,
 };
 use std::ops::ControlFlow;
@@ -45,9 +47,94 @@ fn has_rows(node: &impl Part) -> bool {
         {
             ControlFlow::Break(())
         }
+        Expr::Between { expr, low, high, .. }
+            if pairs(expr, low).is_some() && pairs(expr, high).is_some() =>
+        {
+            ControlFlow::Break(())
+        }
+        Expr::IsNull(row) | Expr::IsNotNull(row) if values_of(row).is_some() => ControlFlow::Break(()),
+        Expr::Case { operand: Some(row), .. } if values_of(row).is_some() => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+/// Writes `ROW(a, b)` as `(a, b)` where it is compared with a row or a subquery, or tested for NULL.
+pub fn without_word(statement: &mut Statement) {
+    let _all = expressions_mut(statement, &mut |expr| {
+        match expr {
+            Expr::BinaryOp { left, op, right } if is_comparison(op) => {
+                let (is_left, is_right) = (is_row(left), is_row(right));
+                if is_left && (is_right || is_subquery(right)) || is_right && is_subquery(left) {
+                    plain(left);
+                    plain(right);
+                }
+            }
+            Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right)
+                if is_row(left) && is_row(right) =>
+            {
+                plain(left);
+                plain(right);
+            }
+            Expr::Between { expr: row, low, high, .. } if is_row(row) && is_row(low) && is_row(high) => {
+                [row, low, high].into_iter().for_each(|row| plain(row));
+            }
+            Expr::InList { expr: row, list, .. } if is_row(row) && list.iter().all(is_row) => {
+                plain(row);
+                list.iter_mut().for_each(plain);
+            }
+            Expr::AnyOp { left: row, right, .. } | Expr::AllOp { left: row, right, .. }
+                if is_subquery(right) =>
+            {
+                plain(row);
+            }
+            Expr::Case { operand: Some(row), conditions, .. }
+                if is_row(row) && conditions.iter().all(|when| is_row(&when.condition)) =>
+            {
+                plain(row);
+                conditions.iter_mut().for_each(|when| plain(&mut when.condition));
+            }
+            Expr::InSubquery { expr: row, .. } | Expr::IsNull(row) | Expr::IsNotNull(row) => plain(row),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+fn is_subquery(expr: &Expr) -> bool {
+    matches!(expr, Expr::Subquery(_))
+}
+
+fn is_row(expr: &Expr) -> bool {
+    values_of(expr).is_some() || called_row(expr).is_some()
+}
+
+fn plain(expr: &mut Expr) {
+    if let Some(values) = called_row(expr) {
+        *expr = Expr::Tuple(values);
+    }
+}
+
+/// Returns the values of `ROW(a, b)`.
+fn called_row(expr: &Expr) -> Option<Vec<Expr>> {
+    let Expr::Function(Function {
+        name, args: FunctionArguments::List(list), over: None, filter: None, ..
+    }) = expr
+    else {
+        return None;
+    };
+    let [ObjectNamePart::Identifier(Ident { value, quote_style: None, .. })] = name.0.as_slice() else {
+        return None;
+    };
+    let is_row = value.eq_ignore_ascii_case("row") && list.args.len() > 1;
+    if !is_row || !list.clauses.is_empty() || list.duplicate_treatment.is_some() {
+        return None;
+    }
+    let value = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
+        _ => None,
+    };
+    list.args.iter().map(value).collect()
 }
 
 struct Rows;
@@ -74,6 +161,10 @@ impl VisitorMut for Rows {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(told) = told(expr) {
+            *expr = told;
+            return ControlFlow::Continue(());
+        }
         match expr {
             Expr::InSubquery { expr: row, subquery, negated } => {
                 let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
@@ -99,16 +190,6 @@ impl VisitorMut for Rows {
                 if is_comparison(op) {
                     *expr = Expr::Nested(Box::new(in_order(pairs, op)));
                 }
-                ControlFlow::Continue(())
-            }
-            Expr::IsDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
-                let differ = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsDistinctFrom)).collect();
-                *expr = Expr::Nested(Box::new(joined(differ, &BinaryOperator::Or)));
-                ControlFlow::Continue(())
-            }
-            Expr::IsNotDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
-                let same = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
-                *expr = Expr::Nested(Box::new(joined(same, &BinaryOperator::And)));
                 ControlFlow::Continue(())
             }
             Expr::InList { expr: row, list, negated } if is_in_rows(row, list, *negated) => {
@@ -240,6 +321,57 @@ fn comparison((left, right): (&Expr, &Expr), op: BinaryOperator) -> Expr {
 fn told_apart((left, right): (&Expr, &Expr), condition: fn(Box<Expr>, Box<Expr>) -> Expr) -> Expr {
     let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
     Expr::Nested(Box::new(condition(side(left), side(right))))
+}
+
+/// Returns what says whether a row lies between two others, differs from another one in which NULL is a
+/// value, is NULL, or is that of a WHEN; `None` for other expressions.
+fn told(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Between { expr: row, negated, low, high } => {
+            let (low, high) = (pairs(row, low)?, pairs(row, high)?);
+            let ends = vec![in_order(low, &BinaryOperator::GtEq), in_order(high, &BinaryOperator::LtEq)];
+            let within = Expr::Nested(Box::new(joined(ends, &BinaryOperator::And)));
+            Some(match negated {
+                true => {
+                    let denied = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(within) };
+                    Expr::Nested(Box::new(denied))
+                }
+                false => within,
+            })
+        }
+        Expr::IsDistinctFrom(left, right) => {
+            let pairs = pairs(left, right)?.into_iter();
+            let differ = pairs.map(|pair| told_apart(pair, Expr::IsDistinctFrom)).collect();
+            Some(Expr::Nested(Box::new(joined(differ, &BinaryOperator::Or))))
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            let pairs = pairs(left, right)?.into_iter();
+            let same = pairs.map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
+            Some(Expr::Nested(Box::new(joined(same, &BinaryOperator::And))))
+        }
+        Expr::Case { operand: Some(row), .. } if values_of(row).is_some() => by_conditions(expr),
+        Expr::IsNull(row) => values_of(row).map(|values| each(values, Expr::IsNull)),
+        Expr::IsNotNull(row) => values_of(row).map(|values| each(values, Expr::IsNotNull)),
+        _ => None,
+    }
+}
+
+/// Returns `CASE (a, b) WHEN (c, d) THEN …` with conditions; `None` where one of the others is no such row.
+fn by_conditions(expr: &Expr) -> Option<Expr> {
+    let mut searched = expr.clone();
+    let Expr::Case { operand, conditions, .. } = &mut searched else { return None };
+    let row = operand.take()?;
+    for when in conditions {
+        let equal = all_pairs_equal(pairs(&row, &when.condition)?);
+        when.condition = equal;
+    }
+    Some(searched)
+}
+
+/// Returns a condition on all values of a row.
+fn each(values: &[Expr], condition: fn(Box<Expr>) -> Expr) -> Expr {
+    let of_value = |value: &Expr| condition(Box::new(Expr::Nested(Box::new(value.clone()))));
+    Expr::Nested(Box::new(joined(values.iter().map(of_value).collect(), &BinaryOperator::And)))
 }
 
 fn all_pairs_equal(pairs: Vec<(&Expr, &Expr)>) -> Expr {

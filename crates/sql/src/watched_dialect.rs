@@ -5,7 +5,7 @@
 
 use crate::call::call;
 use crate::operators::ANY_EQUAL;
-use crate::{build, in_list, operators};
+use crate::{build, in_list, inner_queries, operators};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
@@ -248,7 +248,7 @@ impl Dialect for Watched {
 
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let dialect = self.step();
-        prefixed(parser).or_else(|| dialect.parse_prefix(parser))
+        inner_queries::read(parser).or_else(|| prefixed(parser)).or_else(|| dialect.parse_prefix(parser))
     }
 
     fn parse_infix(

@@ -1,6 +1,7 @@
 //! Refuses subqueries that use the query around them in unsupported ways. DataFusion would compute
 //! them within the subquery, or fail while it runs.
 
+use crate::with::common_table::step_of;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
@@ -15,7 +16,7 @@ use hypostyle_types::{Error, ErrorKind};
 /// # Errors
 /// `Unsupported` for an aggregate of columns of the query around, which is that query's, and for a
 /// volatile function in a subquery of ON; `Syntax` (42P19) for a recursive query that is read in another
-/// place than FROM of its own step, or twice there.
+/// place than FROM of its own step, twice there, or by an aggregate, which would never end.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         match node {
@@ -109,12 +110,14 @@ fn refuse_volatile_condition(join: &Join) -> Result<()> {
 
 /// Looks where the step of a recursive query reads what the step before has given.
 fn check_step(name: &str, step: &LogicalPlan) -> Result<()> {
-    let is_read =
-        |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if scan.table_name.table() == name);
-    let (mut in_from, mut in_subqueries) = (0, false);
+    let is_read = |node: &LogicalPlan| step_of(node).is_some_and(|read| read == name);
+    let (mut in_from, mut in_subqueries, mut in_aggregate) = (0, false, false);
     step.apply(|node| {
         if matches!(node, LogicalPlan::RecursiveQuery(inner) if inner.name == name) {
             return Ok(TreeNodeRecursion::Jump);
+        }
+        if let LogicalPlan::Aggregate(aggregate) = node {
+            in_aggregate |= !aggregate.aggr_expr.is_empty() && is_read_beside(&aggregate.input, &is_read);
         }
         in_from += usize::from(is_read(node));
         node.apply_subqueries(|subquery| {
@@ -122,11 +125,24 @@ fn check_step(name: &str, step: &LogicalPlan) -> Result<()> {
             Ok(TreeNodeRecursion::Continue)
         })
     })?;
-    let why = match (in_from, in_subqueries) {
-        (_, true) => "in a subquery of an expression",
-        (0 | 1, false) => return Ok(()),
-        _ => "more than once",
+    let refused = |why: &str| format!("the recursive query \"{name}\" may not be read {why} by its own step");
+    let message = match (in_from, in_subqueries, in_aggregate) {
+        (_, true, _) => refused("in a subquery of an expression"),
+        (2.., ..) => refused("more than once"),
+        (.., true) => format!(
+            "the step of the recursive query \"{name}\" has an aggregate; compute it in the query that reads \"{name}\""
+        ),
+        _ => return Ok(()),
     };
-    let message = format!("the recursive query \"{name}\" may not be read {why} by its own step");
     Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P19")))
+}
+
+/// Says whether a query reads a relation itself, and not a query in its FROM: that one has its own columns.
+fn is_read_beside(plan: &LogicalPlan, is_read: &impl Fn(&LogicalPlan) -> bool) -> bool {
+    match plan {
+        LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::SubqueryAlias(_) => {
+            plan.inputs().into_iter().any(|input| is_read_beside(input, is_read))
+        }
+        other => is_read(other),
+    }
 }

@@ -3,6 +3,8 @@
 //! and those that are AS MATERIALIZED. DataFusion replaces each reference by the query.
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::datasource::cte_worktable::CteWorkTable;
+use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, SubqueryAlias};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -11,6 +13,7 @@ use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_plan::computed_once::read_often;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::walk;
+use std::any::Any;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -112,5 +115,14 @@ fn steps_of(plan: &LogicalPlan) -> Vec<String> {
 pub fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
     let own = steps_of(plan);
     let is_step = |name: &str| steps.iter().any(|step| step == name) && !own.iter().any(|own| own == name);
-    any_node(plan, |node| matches!(node, LogicalPlan::TableScan(scan) if is_step(scan.table_name.table())))
+    any_node(plan, |node| step_of(node).is_some_and(|name| is_step(&name)))
+}
+
+/// Returns the name of the recursive query whose last step a plan is. Names of tables tell it not: another
+/// table may have the same one, and what quotes keep is folded there.
+pub fn step_of(plan: &LogicalPlan) -> Option<String> {
+    let LogicalPlan::TableScan(scan) = plan else { return None };
+    let table = source_as_provider(&scan.source).ok()?;
+    let step = (table.as_ref() as &dyn Any).downcast_ref::<CteWorkTable>()?;
+    Some(step.name().to_string())
 }

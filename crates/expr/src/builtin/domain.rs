@@ -24,12 +24,13 @@ type Look = fn(&[f64]) -> Wrong;
 const TOO_LARGE: (&str, &str) = ("22003", "the result is out of range of DOUBLE");
 const OUT_OF_RANGE: (&str, &str) = ("22003", "the input is out of range");
 
-/// The functions, with what is wrong about finite arguments.
-const FUNCTIONS: [(&str, Look); 11] = [
+/// The functions, with what is wrong about arguments that are numbers.
+const FUNCTIONS: [(&str, Look); 14] = [
     ("acos", |of| beyond_one(of[0])),
     ("acosh", |of| (of[0] < 1.0).then_some(OUT_OF_RANGE)),
     ("asin", |of| beyond_one(of[0])),
     ("atanh", |of| (of[0].abs() >= 1.0).then_some(OUT_OF_RANGE)),
+    ("cos", |of| infinite(of[0])),
     ("exp", |_| None),
     ("ln", |of| no_logarithm(of[0])),
     ("log", |of| match of {
@@ -49,8 +50,14 @@ const FUNCTIONS: [(&str, Look); 11] = [
         }
         _ => None,
     }),
+    ("sin", |of| infinite(of[0])),
     ("sqrt", |of| (of[0] < 0.0).then_some(("2201F", "a negative number has no square root"))),
+    ("tan", |of| infinite(of[0])),
 ];
+
+fn infinite(of: f64) -> Wrong {
+    of.is_infinite().then_some(OUT_OF_RANGE)
+}
 
 fn beyond_one(of: f64) -> Wrong {
     (of.abs() > 1.0).then_some(OUT_OF_RANGE)

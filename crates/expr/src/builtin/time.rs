@@ -106,6 +106,10 @@ pub(super) const FUNCTIONS: &[Described] = &[
         of if of.is_integer() => moments_since(&args[0], 1000),
         _ => since_1970(&args[0], 1_000_000),
     }),
+    Described::new(&["epoch_us"], &[Kind::Shown], epoch_type, |args, _| match args[0].data_type() {
+        of if of.is_integer() => Err(refused("epoch_us() is of a point in time")),
+        _ => since_1970(&args[0], 1000),
+    }),
     Described::new(&["epoch_ns"], &[Kind::Shown], epoch_type, |args, _| match args[0].data_type() {
         of if of.is_integer() => Err(refused("epoch_ns() is of a point in time")),
         _ => since_1970(&args[0], 1),
