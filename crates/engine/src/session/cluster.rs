@@ -190,6 +190,20 @@ impl OfCluster {
     fn is_nothing(&self) -> bool {
         self.written.is_empty() && self.dropped.is_empty() && self.altered.is_empty()
     }
+
+    /// Returns how many tables of the cluster are defined.
+    ///
+    /// # Errors
+    /// `Unsupported` for more than one, and for other changes beside it, which are not published at once.
+    fn defined(&self) -> Result<usize> {
+        let defined = self.dropped.len() + self.altered.len();
+        if self.others || defined > 1 || (defined > 0 && !self.written.is_empty()) {
+            return Err(Error::unsupported(
+                "a statement defines one table of the cluster, or changes rows of such tables, and no others",
+            ));
+        }
+        Ok(defined)
+    }
 }
 
 impl Session {
@@ -227,12 +241,7 @@ impl Session {
             let seen = self.scope.catalog_of_cluster().filter(|_| has_looked);
             return seen.map_or(Ok(()), |seen| node.confirm(seen.term)).map(|()| false);
         }
-        let defined = done.dropped.len() + done.altered.len();
-        if done.others || defined > 1 || (defined > 0 && !done.written.is_empty()) {
-            return Err(Error::unsupported(
-                "a statement defines one table of the cluster, or changes rows of such tables, and no others",
-            ));
-        }
+        let defined = done.defined()?;
         let seen = self.scope.catalog_of_cluster().unwrap_or(catalog);
         for id in done.dropped {
             self.definer().check_owned(transaction.catalog(), &seen, |owner| owner.table == id)?;
