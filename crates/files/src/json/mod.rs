@@ -240,10 +240,13 @@ impl TextFormat for JsonFormat {
 }
 
 impl JsonFormat {
-    /// Says whether the elements of lists may become more values than are read at once.
+    /// Says whether the elements of lists and maps may become more values than are read at once. NULL becomes
+    /// as many as an object does.
     fn is_too_much(&self, records: &[u8]) -> bool {
         let within = leaves_within_lists(self.schema.fields());
-        within > 0 && objects(records).saturating_mul(within) > VALUES_REFUSED
+        let may_be_too_much = |elements: usize| elements.saturating_mul(within) > VALUES_REFUSED;
+        // The shortest element is an object, and has two bytes.
+        may_be_too_much(records.len() / 2) && may_be_too_much(objects(records) + nulls(records))
     }
 
     /// Returns the records with the names that the fields of structures have, where they are fitted.
@@ -355,11 +358,12 @@ impl JsonFormat {
     }
 }
 
-/// Returns how many of the [`leaves`] are within lists, of which a record may have any number of elements.
+/// Returns how many of the [`leaves`] are within lists and maps, of which a record may have any number of
+/// elements.
 fn leaves_within_lists(fields: &[FieldRef]) -> usize {
     let within = |field: &FieldRef| match field.data_type() {
         DataType::Struct(fields) => leaves_within_lists(fields),
-        DataType::List(_) | DataType::LargeList(_) => leaves(parts(field.data_type())),
+        of @ (DataType::List(_) | DataType::LargeList(_) | DataType::Map(..)) => leaves(parts(of)),
         _ => 0,
     };
     fields.iter().map(within).sum()
@@ -368,6 +372,11 @@ fn leaves_within_lists(fields: &[FieldRef]) -> usize {
 /// Returns how many objects there are at most.
 fn objects(records: &[u8]) -> usize {
     records.iter().filter(|byte| **byte == b'{').count()
+}
+
+/// Returns how many times there is `null` at most.
+fn nulls(records: &[u8]) -> usize {
+    records.windows(4).filter(|part| *part == b"null").count()
 }
 
 /// Returns the levels of the deepest value. The decoder calls itself for each of them, and has no room on
@@ -592,6 +601,9 @@ mod tests {
         let error = list.parse(&record(100_000)).unwrap_err();
         assert!(error.to_string().contains(TOO_MUCH), "{error}");
         assert_eq!(list.explain(&record(100_000), &error).reason, TOO_MUCH);
+        let nulls = |elements: usize| format!("{{\"l\":[{}null]}}", "null,".repeat(elements)).into_bytes();
+        assert!(list.parse(&nulls(2)).is_ok());
+        assert!(list.parse(&nulls(100_000)).unwrap_err().to_string().contains(TOO_MUCH));
     }
 
     #[test]
