@@ -139,13 +139,14 @@ pub fn found(catalog: &Catalog, table: TableId, looked: impl IntoIterator<Item =
 }
 
 /// Returns what a transaction has found that has locked rows of fragments of some tables, as a catalog says
-/// it: none of these fragments may lose rows. Of a table without fragments here, none may.
+/// it: none of these fragments may lose rows. Of a table without fragments here, none may: all are named.
 pub fn locked(catalog: &Catalog, rows: &BTreeMap<TableId, Option<BTreeSet<u32>>>) -> Vec<Found> {
     let of_table = |(id, locked): (&TableId, &Option<BTreeSet<u32>>)| {
-        let fragments = &catalog.table(*id)?.fragments;
-        let deleted = fragments.iter().map(|fragment| fragment.deleted).collect();
-        let locked = locked.iter().flatten().copied().collect();
-        Some(Found { deleted, fragments: locked, ..Found::nothing(*id) })
+        let table = catalog.table(*id)?;
+        let deleted = table.fragments.iter().map(|fragment| fragment.deleted).collect();
+        let all = || (0..).zip(&table.fragments).map(|(number, _)| number).collect();
+        let fragments: Vec<u32> = locked.as_ref().map_or_else(all, |locked| locked.iter().copied().collect());
+        Some(Found { deleted, fragments, ..Found::nothing(*id) })
     };
     rows.iter().filter_map(of_table).collect()
 }

@@ -59,8 +59,8 @@ pub struct Found {
     /// Says that rows of the statement have to do with those of fragments of equal numbers alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub together: bool,
-    /// The fragments that count; all, if there are none here. An earlier release does not know this, and
-    /// refuses.
+    /// The fragments of rows that are locked, which alone count. What is found for a foreign key names none,
+    /// and counts for all. An earlier release does not know this, and refuses.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fragments: Vec<u32>,
 }
@@ -118,7 +118,10 @@ pub(super) fn check_found(catalog: &Catalog, publication: &Publication) -> Resul
     if publication.fragments.iter().all(|fragment| fragment.deletes == 0) {
         return Ok(());
     }
-    let is_known = |table: &Table| publication.found.iter().any(|found| found.table == table.id);
+    // Who has locked rows of a table need not know that these refer to others.
+    let is_for_keys = |found: &&Found| found.fragments.is_empty();
+    let is_known =
+        |table: &Table| publication.found.iter().filter(is_for_keys).any(|found| found.table == table.id);
     match catalog.referring(publication.table).find(|table| !is_known(table)) {
         Some(other) => Err(conflict(format!("table \"{}\" refers to the table since", other.name))),
         None => Ok(()),

@@ -643,6 +643,9 @@ fn a_key_does_not_go_while_rows_that_refer_to_it_come() {
     // A statement that deletes rows knows which tables refer to them.
     let blind = change_of(&begun, parent, (0, 1), Vec::new());
     assert_eq!(refused(begun.apply(&blind)), ErrorKind::Conflict);
+    // One that has locked rows of these need not know it.
+    let locked = vec![Found { deleted: vec![0], fragments: vec![0], ..Found::nothing(CHILD) }];
+    assert_eq!(refused(begun.apply(&change_of(&begun, parent, (0, 1), locked))), ErrorKind::Conflict);
 }
 
 #[test]
