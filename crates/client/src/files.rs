@@ -146,15 +146,59 @@ impl MappedColumns {
     /// `Corrupt`, naming the column, when its dictionary is damaged.
     #[expect(clippy::indexing_slicing, reason = "the caller names a column")]
     pub fn column_with(&self, index: usize, behind: &ArrayRef, private: bool) -> Result<Option<ArrayRef>> {
-        let data_type = self.schema.field(index).data_type();
-        // The last offsets of the files are looked at here.
-        let stored = make_array(self.read(data_type, &mut self.columns[index].iter(), private)?);
-        let values = stored.as_any_dictionary_opt().map(|dictionary| dictionary.values());
-        if values.is_some() {
-            self.verify(index, 0..1)?;
+        let (data_type, nodes) = (self.schema.field(index).data_type(), &self.columns[index]);
+        let stored = match data_type {
+            // The values that its codes have by now.
+            DataType::Dictionary(..) => Some(make_array(self.read(data_type, &mut nodes.iter(), private)?)),
+            _ => None,
+        };
+        let values = stored.as_ref().and_then(|stored| stored.as_any_dictionary_opt());
+        match values {
+            Some(_) => self.verify(index, 0..1)?,
+            None => self.check_ends(data_type, &mut nodes.iter())?,
         }
-        let nodes: Vec<NodeFiles> = self.columns[index].iter().map(|node| self.node_files(node)).collect();
-        extended(data_type, &nodes, values, behind, private)
+        let nodes: Vec<NodeFiles> = nodes.iter().map(|node| self.node_files(node)).collect();
+        extended(data_type, &nodes, values.map(|dictionary| dictionary.values()), behind, private)
+    }
+
+    /// Looks at the last offset of each node, as [`Self::read`] does, and maps nothing for it.
+    #[expect(clippy::indexing_slicing, reason = "`read_file_nodes` has counted the buffers")]
+    fn check_ends(&self, data_type: &DataType, nodes: &mut Iter<'_, FileNode>) -> Result<()> {
+        let node = nodes.next().ok_or_else(|| Error::protocol("an array has no files"))?;
+        let elements_of_child = nodes.as_slice().first().map_or(0, |child| child.elements);
+        let last = |width: u64| self.last_of(&node.buffers[0], width);
+        match data_type {
+            DataType::LargeUtf8 | DataType::LargeBinary => {
+                check_last_offset(last(8)?, node.buffers[1].length)?
+            }
+            DataType::LargeList(_) => check_last_offset(last(8)?, elements_of_child)?,
+            DataType::Map(..) => check_last_offset(last(4)?, elements_of_child)?,
+            _ => {}
+        }
+        match data_type {
+            DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
+                self.check_ends(element.data_type(), nodes)
+            }
+            DataType::Map(entries, _) => self.check_ends(entries.data_type(), nodes),
+            DataType::Struct(members) => {
+                members.iter().try_for_each(|member| self.check_ends(member.data_type(), nodes))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the last number of a buffer, of so many bytes.
+    #[expect(clippy::indexing_slicing, reason = "a number has four or eight bytes")]
+    fn last_of(&self, region: &Region, width: u64) -> Result<i128> {
+        let file = self.files.get(usize::from(region.descriptor)).filter(|_| region.length >= width);
+        let file = file.ok_or_else(|| Error::protocol("a buffer of offsets is empty"))?;
+        let mut bytes = [0; 8];
+        file.read_at(region.length - width, &mut bytes[..to_usize(width)])?;
+        let [first, second, third, fourth, ..] = bytes;
+        Ok(match width {
+            4 => i32::from_le_bytes([first, second, third, fourth]).into(),
+            _ => i64::from_le_bytes(bytes).into(),
+        })
     }
 
     fn node_files(&self, node: &FileNode) -> NodeFiles {
