@@ -48,7 +48,8 @@ pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     changed |= match &mut expression {
         Expr::Case(Case { when_then_expr, else_expr, .. }) => {
             let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
-            read_texts(results.map(Box::as_mut).collect(), schema, takes_no_text)
+            let mut results: Vec<&mut Expr> = results.map(Box::as_mut).collect();
+            read_numbers(&mut results, schema) || read_texts(results, schema, takes_no_text)
         }
         Expr::InSubquery(InSubquery { expr, subquery, .. }) if is_text(expr.as_ref()) => {
             let found = subquery.subquery.schema().fields().first().map(|field| field.data_type().clone());
@@ -105,27 +106,40 @@ pub(crate) fn read_elements(elements: &mut [Expr], schema: &DFSchema) {
     if !elements.iter().any(is_text) || exact_texts(elements, schema) {
         return;
     }
-    match common_number(elements, schema) {
-        Some(of) => {
-            for text in elements.iter_mut().filter(|element| is_text(element)) {
-                *text = Expr::Cast(Cast::new(Box::new(std::mem::take(text)), of.clone()));
-            }
-        }
-        None => {
-            let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
-            read_texts(elements.iter_mut().collect(), schema, is_read);
-        }
+    let mut elements: Vec<&mut Expr> = elements.iter_mut().collect();
+    if !read_numbers(&mut elements, schema) {
+        let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
+        read_texts(elements, schema, is_read);
     }
 }
 
-/// Returns the type of the elements that are no texts, if all of these are numbers.
-fn common_number(elements: &[Expr], schema: &DFSchema) -> Option<DataType> {
-    let others = elements.iter().filter(|element| !is_text(element));
-    let types: Vec<DataType> = others.filter_map(|element| element.get_type(schema).ok()).collect();
-    let mut types = types.into_iter().filter(|of| !of.is_null());
-    let first = types.next().filter(DataType::is_numeric)?;
-    types.try_fold(first, |common, of| match of.is_numeric() {
-        true => type_union_coercion(&common, &of),
+/// Makes numbers of the texts among values that are numbers else; whether there were any. Beside a DECIMAL
+/// they have all their digits.
+fn read_numbers(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    if !values.iter().any(|value| is_text(value)) {
+        return false;
+    }
+    let Some(of) = common_number(values, schema) else { return false };
+    exact_texts_of(values, schema);
+    for text in values.iter_mut().filter(|value| is_text(value)) {
+        **text = Expr::Cast(Cast::new(Box::new(std::mem::take(*text)), of.clone()));
+    }
+    true
+}
+
+/// Returns the type of the values that are no texts, if all of these are numbers.
+fn common_number(values: &[&mut Expr], schema: &DFSchema) -> Option<DataType> {
+    let others = values.iter().filter(|value| !is_text(value));
+    let types: Vec<DataType> = others.filter_map(|value| value.get_type(schema).ok()).collect();
+    common_of_numbers(&types)
+}
+
+/// Returns the common type of numbers and NULLs; `None` where all are NULL, or one is something else.
+pub(crate) fn common_of_numbers(types: &[DataType]) -> Option<DataType> {
+    let mut types = types.iter().filter(|of| !of.is_null());
+    let first = types.next().filter(|of| of.is_numeric())?;
+    types.try_fold(first.clone(), |common, of| match of.is_numeric() {
+        true => type_union_coercion(&common, of),
         false => None,
     })
 }
