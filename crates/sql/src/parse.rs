@@ -9,8 +9,8 @@ use crate::merge_actions::KnownActions;
 use crate::reading::in_any;
 use crate::tokenized::{Tokenized, tokens_of};
 use crate::{
-    asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
-    forms, grouping, having, join_using, literal, numbers, only, phrases, pivot, pivot_words,
+    asof_join, chains, clauses, collation, common_table, defined_macros, distinct_on, escapes, expansion,
+    field_access, forms, grouping, having, join_using, literal, numbers, only, phrases, pivot, pivot_words,
     positional_join, printable, refused, row_values, samples, search_cycle, set_orders, structure_values,
     table_as, time_literal, twin_keys, wildcard, windows,
 };
@@ -328,7 +328,9 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
     let known = known.or_else(|| search_cycle::known(&tokens)).or_else(|| only::known(&tokens));
     let known = match known.or_else(|| pivot_words::known(&tokens)) {
-        None => asof_join::known(&tokens)?.or_else(|| positional_join::known(&tokens)),
+        None => asof_join::known(&tokens)?
+            .or_else(|| positional_join::known(&tokens))
+            .or_else(|| defined_macros::known(&tokens)),
         known => known,
     };
     if let Some(known) = known {

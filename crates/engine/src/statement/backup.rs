@@ -342,6 +342,9 @@ fn definitions(snapshot: &Snapshot) -> Result<String> {
         let items = items(table, quoted).join(",\n    ");
         writeln!(sql, "CREATE TABLE {} (\n    {items}\n);", name_of_table(table)).map_err(text_error)?;
     }
+    for definition in &snapshot.catalog().macros {
+        writeln!(sql, "{};", definition.sql).map_err(text_error)?;
+    }
     Ok(sql)
 }
 

@@ -98,6 +98,9 @@ pub(super) fn check_definition(
         Change::DropView { schema, name } => {
             return check_same("view", name, before.view(schema, name), now.view(schema, name));
         }
+        Change::DropMacro { name } => {
+            return check_same("macro", name, before.macro_named(name), now.macro_named(name));
+        }
         Change::AlterSequence { sequence: SequenceEntry { schema, name, .. } }
         | Change::DropSequence { schema, name } => {
             let now = now.sequence(schema, name);
