@@ -128,7 +128,8 @@ impl InformationSchema {
             row! {
                 specific_catalog: database.as_str(), specific_schema: SCHEMA_MAIN, specific_name: name,
                 routine_catalog: database.as_str(), routine_schema: SCHEMA_MAIN, routine_name: name,
-                routine_type: "FUNCTION", routine_body: "SQL", external_language: "SQL",
+                routine_type: "FUNCTION", routine_body: "SQL", routine_definition: definition.sql.as_str(),
+                external_language: "SQL",
                 parameter_style: "GENERAL", is_deterministic: yes(false), sql_data_access: "MODIFIES",
                 schema_level_routine: "YES", security_type: "INVOKER", function_type: "MACRO",
             }
