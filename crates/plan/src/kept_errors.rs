@@ -3,7 +3,7 @@
 //! Its error is kept in the place of its value, and is one of the statement where a row asks for the value, as
 //! in PostgreSQL: `CASE WHEN a > 0 THEN (SELECT 1 / 0) END` is NULL where no `a` is greater.
 
-use crate::subquery_guards::{divides, may_fail, may_give_rows, several_rows};
+use crate::subquery_guards::{divides, may_be_error, several_rows};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StructArray, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -102,7 +102,7 @@ fn is_kept(subquery: &Subquery, place: Place) -> bool {
     let plan = subquery.subquery.as_ref();
     subquery.outer_ref_columns.is_empty()
         && !matches!(plan, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Kept>())
-        && (divides(plan) || place.is_guarded && (may_fail(plan, true) || may_give_rows(plan)))
+        && (divides(plan) || place.is_guarded && may_be_error(plan))
 }
 
 /// Returns the value of a subquery, which is an error where it is asked for.

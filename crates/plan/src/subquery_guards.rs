@@ -3,10 +3,11 @@
 //! computed for those rows only that get to it; and one without FROM becomes the expression that it stands
 //! for, which is guarded as any other.
 
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Case, Exists, InSubquery, ScalarFunction};
+use datafusion::logical_expr::expr::{Case, Cast, Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     BinaryExpr, EmptyRelation, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, lit,
@@ -85,7 +86,7 @@ fn computes(expr: &Expr) -> bool {
 
 /// Says whether a subquery may be an error for a row: by what it computes, or because it gives several rows
 /// where one is due.
-pub(crate) fn may_fail(subquery: &LogicalPlan, is_value: bool) -> bool {
+fn may_fail(subquery: &LogicalPlan, is_value: bool) -> bool {
     is_value && subquery.max_rows().is_none_or(|rows| rows > 1)
         || any_node(subquery, |node| has_expression(node, computes))
 }
@@ -99,8 +100,34 @@ pub(crate) fn several_rows() -> DataFusionError {
     external(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("21000"))
 }
 
+/// Says whether a subquery that depends on no row may be an error.
+pub(crate) fn may_be_error(subquery: &LogicalPlan) -> bool {
+    let gives_rows = subquery.max_rows().is_none_or(|rows| rows > 1) || may_give_rows(subquery);
+    gives_rows
+        || any_node(subquery, |node| {
+            let schema = schema_below(node);
+            has_expression(node, |part| match part {
+                Expr::Cast(Cast { expr, field }) => {
+                    !expr.get_type(&schema).is_ok_and(|from| has_all_values(field.data_type(), &from))
+                }
+                other => computes(other),
+            })
+        })
+}
+
+/// Says whether a type has the values of another one, as that which DataFusion casts both sides to.
+fn has_all_values(to: &DataType, from: &DataType) -> bool {
+    let is_whole =
+        from.is_signed_integer() || matches!(from, DataType::UInt8 | DataType::UInt16 | DataType::UInt32);
+    from == to
+        || from.is_null()
+        || to.is_string()
+        || is_whole && matches!(to, DataType::Int64 | DataType::Float64)
+        || *from == DataType::Float32 && *to == DataType::Float64
+}
+
 /// Says whether a subquery has what makes one value of several rows.
-pub(crate) fn may_give_rows(subquery: &LogicalPlan) -> bool {
+fn may_give_rows(subquery: &LogicalPlan) -> bool {
     let is_single =
         |part: &Expr| matches!(part, Expr::AggregateFunction(call) if call.func.name() == SINGLE_VALUE);
     any_node(subquery, |node| match node {
