@@ -127,6 +127,8 @@ impl Joins {
                 "a POSITIONAL JOIN with a relation without a name is not supported; write AS",
             ));
         };
+        // A file has its name in quotes of a text.
+        let name = build::name(&fold(&name));
         self.numbered += 1;
         let number = format!("{NUMBER}{}", self.numbered);
         // The table expression has the name of the column: one of its own, too.
