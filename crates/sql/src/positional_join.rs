@@ -226,10 +226,10 @@ mod tests {
         let joined = read("SELECT x + 1, y FROM t POSITIONAL JOIN s.u AS v").unwrap();
         for part in [
             "WITH \"positional row 1\" AS MATERIALIZED (SELECT * FROM t)",
-            "row_number() OVER () AS \"positional row 2\" FROM \"positional row 2\") AS v ",
+            "row_number() OVER () AS \"positional row 2\" FROM \"positional row 2\") AS \"v\"",
             "FULL JOIN",
-            "ON t.\"positional row 1\" = v.\"positional row 2\"",
-            "ORDER BY coalesce(t.\"positional row 1\", v.\"positional row 2\")",
+            "ON \"t\".\"positional row 1\" = \"v\".\"positional row 2\"",
+            "ORDER BY coalesce(\"t\".\"positional row 1\", \"v\".\"positional row 2\")",
         ] {
             assert!(joined.contains(part), "{part}: {joined}");
         }
@@ -242,9 +242,8 @@ mod tests {
         let excluded =
             "SELECT * EXCLUDE (\"positional row 1\", \"positional row 2\", \"positional row 3\") FROM";
         assert!(all.starts_with(excluded), "{all}");
-        assert!(all.contains(
-            "ON coalesce(t.\"positional row 1\", u.\"positional row 2\") = v.\"positional row 3\""
-        ));
+        let third = r#"ON coalesce("t"."positional row 1", "u"."positional row 2") = "v"."positional row 3""#;
+        assert!(all.contains(third), "{all}");
         let one = read("SELECT u.* FROM t POSITIONAL JOIN u");
         assert!(one.starts_with("SELECT u.* EXCLUDE (\"positional row 2\") FROM"), "{one}");
         // The rows of an aggregate have no such order.
