@@ -150,12 +150,12 @@ impl Session {
 
     /// Returns the macros of the database, as the statement sees it.
     fn stored_macros(&self) -> Arc<Macros> {
-        // One of another system has none.
-        let Ok(named) = self.scope.current_database() else { return Arc::default() };
-        let entries = &named.snapshot.catalog().macros;
-        if entries.is_empty() {
+        if !self.scope.has_macros() {
             return Arc::default();
         }
+        // A database of another system has none.
+        let Ok(named) = self.scope.current_database() else { return Arc::default() };
+        let entries = &named.snapshot.catalog().macros;
         let mut stored = self.stored_macros.lock();
         if stored.0 != *entries {
             // One that cannot be read any more is a function that there is not.
@@ -308,8 +308,6 @@ impl Session {
     /// Returns how many parts a statement may have that its text does not.
     pub(super) fn parts_of_macros(&self) -> usize {
         let own = if self.macros.lock().is_empty() { 0 } else { PARTS_MAX };
-        let has_stored =
-            self.scope.current_database().is_ok_and(|named| !named.snapshot.catalog().macros.is_empty());
-        own + if has_stored { PARTS_MAX } else { 0 }
+        own + if self.scope.has_macros() { PARTS_MAX } else { 0 }
     }
 }
