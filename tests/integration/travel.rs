@@ -41,11 +41,13 @@ fn connect(database: &Database) -> Result<Connection> {
 }
 
 /// Operators whose rows are of one node or one statement: what is above them travels.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     // Read by several operators.
     "ComputedOnceExec",
     // Of Parquet files.
     "DataSourceExec",
+    // Subqueries whose errors are kept.
+    "KeptErrorExec",
     // Of generate_series.
     "LazyMemoryExec",
     "ScanExec",

@@ -334,6 +334,11 @@ impl Scope {
         self.database(&self.current().0)
     }
 
+    /// Says whether any of the databases has macros.
+    pub fn has_macros(&self) -> bool {
+        self.databases.read().iter().any(|named| !named.snapshot.catalog().macros.is_empty())
+    }
+
     /// Shows the tables of a cluster as its newest catalog has them.
     pub fn pin_cluster(&self, node: Option<&Arc<Node>>) {
         let pinned = node.and_then(|node| Some((node.clone(), node.catalog()?)));

@@ -24,6 +24,9 @@ use std::sync::Arc;
 /// The operator whose rows several places of a plan have, `SharedExec` in [`hypostyle_plan`].
 const COMPUTED_ONCE: &str = "ComputedOnceExec";
 
+/// The operator that keeps the error of a subquery, which is computed where the statement is.
+const KEPT_ERROR: &str = "KeptErrorExec";
+
 /// What became of the plans of some sessions.
 #[derive(Debug, Default)]
 pub struct Journeys(Mutex<Counts>);
@@ -87,6 +90,9 @@ impl Travels {
                     let input = self.journey(Arc::clone(input), &sources, options)?;
                     let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                     node.replace_children(vec![input], changed)?
+                }
+                [_] if node.name() == KEPT_ERROR => {
+                    codec::resolved(node.clone(), &|scan: &FragmentScanExec| sources.of(scan))?
                 }
                 _ => return Ok(Transformed::no(node)),
             };

@@ -17,6 +17,11 @@ pub(crate) trait ArgumentKind: Copy + 'static {
 
     /// Returns what an argument of the kind is called.
     fn described(self) -> &'static str;
+
+    /// Says whether arguments of the kind are of one type, so that a NULL without a type has that of another.
+    fn is_of_one_type(self) -> bool {
+        false
+    }
 }
 
 /// The kinds that functions of all tables have.
@@ -91,8 +96,15 @@ impl<K: ArgumentKind> Arguments<K> {
             let wanted: Vec<&str> = kinds.iter().map(|kind| kind.described()).collect();
             return Err(refused(format!("{name}() takes {}", wanted.join(", "))));
         }
+        let kind_of = |place: usize| kinds.get(place).or(kinds.last()).copied().unwrap_or(K::ANY);
+        let mut known = types.iter().enumerate().filter(|(_, of)| !of.is_null());
+        let typed = known.find(|(place, _)| kind_of(*place).is_of_one_type()).map(|(_, of)| of);
         let coerced = types.iter().enumerate().map(|(place, of)| {
-            let kind = kinds.get(place).or(kinds.last()).copied().unwrap_or(K::ANY);
+            let kind = kind_of(place);
+            let of = match typed {
+                Some(typed) if of.is_null() && kind.is_of_one_type() => typed,
+                _ => of,
+            };
             kind.coerced(of).ok_or_else(|| {
                 let (place, wanted) = (place + 1, kind.described());
                 refused(format!("{name}(): argument {place} is {wanted}, not {}", type_name(of)))

@@ -172,6 +172,15 @@ fn constant(expr: &Expr) -> Option<String> {
     }
 }
 
+/// The DECIMAL that a text as it is written shows, with all its digits, beside one of another type.
+pub(crate) fn exact_text(text: &Expr, of: &DataType) -> Option<Expr> {
+    if !of.is_decimal() {
+        return None;
+    }
+    let exact = constant(text).and_then(|text| exact_decimal(&text))?;
+    fits(&exact.data_type(), std::slice::from_ref(of)).then(|| Expr::Literal(exact, None))
+}
+
 /// The digits before and behind the point of numbers that are exact.
 pub(crate) fn digits(of: &DataType) -> Option<(i8, i8)> {
     Some(match of {

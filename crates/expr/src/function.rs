@@ -494,6 +494,9 @@ impl ScalarUDFImpl for DateTrunc {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if matches!(&args.args[0], ColumnarValue::Scalar(precision) if precision.is_null()) {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(args.return_field.data_type())?));
+        }
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let of = args.args[1].to_array(if is_constant { 1 } else { args.number_rows })?;
         let first = first_day(&args.args[0]);

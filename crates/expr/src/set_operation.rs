@@ -3,9 +3,10 @@
 //! the common type (ISO/IEC 9075-2, 7.17), as that of UNION has.
 
 use crate::arithmetic::type_of;
+use crate::common_type::exact_text;
 use crate::comparison::is_text;
 use crate::structures;
-use crate::truth::takes_no_text;
+use crate::truth::{common_of_numbers, takes_no_text};
 use crate::walk::unaliased;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
@@ -19,14 +20,15 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// Gives texts as they are written the type that the other branches of a set operation have in their place,
-/// as PostgreSQL does, where DataFusion finds none for the two.
+/// as PostgreSQL does, where DataFusion finds none for the two, or takes numbers for texts.
 pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Union(mut union) => {
             let mut changed = false;
             for place in 0..union.schema.fields().len() {
                 let mut types = union.inputs.iter().map(|input| input.schema().field(place).data_type());
-                let Some(of) = types.find(|of| takes_no_text(of)).cloned() else { continue };
+                let of = types.find(|of| takes_no_text(of)).cloned();
+                let Some(of) = of.or_else(|| number_beside(&union.inputs, place)) else { continue };
                 for input in &mut union.inputs {
                     changed |= read_text(input, place, &of)?;
                 }
@@ -39,19 +41,40 @@ pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             }
         }
         LogicalPlan::Join(mut join) if is_set_operation(&join) => {
+            let reads = |of: &DataType| takes_no_text(of) || of.is_numeric();
             let mut changed = false;
             for place in 0..join.on.len() {
                 let [left, right] = [&join.left, &join.right]
                     .map(|side| side.schema().fields().get(place).map(|field| field.data_type().clone()));
-                if let Some(of) = left.filter(takes_no_text) {
+                if let Some(of) = left.filter(reads) {
                     changed |= read_text(&mut join.right, place, &of)?;
-                } else if let Some(of) = right.filter(takes_no_text) {
+                } else if let Some(of) = right.filter(reads) {
                     changed |= read_text(&mut join.left, place, &of)?;
                 }
             }
             Ok(Transformed::new_transformed(LogicalPlan::Join(join), changed))
         }
         other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Returns the type of a column's numbers, if all branches that have no text as it is written there have
+/// some.
+fn number_beside(branches: &[Arc<LogicalPlan>], place: usize) -> Option<DataType> {
+    let (texts, others): (Vec<_>, Vec<_>) = branches.iter().partition(|branch| has_text(branch, place));
+    let types: Vec<DataType> =
+        others.into_iter().map(|branch| branch.schema().field(place).data_type().clone()).collect();
+    common_of_numbers(&types).filter(|_| !texts.is_empty())
+}
+
+fn has_text(branch: &LogicalPlan, place: usize) -> bool {
+    match branch {
+        LogicalPlan::Projection(Projection { expr, .. }) => {
+            expr.get(place).is_some_and(|item| is_text(unaliased(item)))
+        }
+        LogicalPlan::Distinct(Distinct::All(input))
+        | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. }) => has_text(input, place),
+        _ => false,
     }
 }
 
@@ -63,7 +86,8 @@ fn read_text(branch: &mut Arc<LogicalPlan>, place: usize, of: &DataType) -> Resu
                 return Ok(false);
             };
             let (relation, field) = schema.qualified_field(place);
-            let read = Expr::Cast(Cast::new(Box::new(text.clone()), of.clone()));
+            let read = exact_text(text, of)
+                .unwrap_or_else(|| Expr::Cast(Cast::new(Box::new(text.clone()), of.clone())));
             let mut items = expr.clone();
             items[place] = read.alias_qualified(relation.cloned(), field.name());
             LogicalPlan::Projection(Projection::try_new(items, input.clone())?)

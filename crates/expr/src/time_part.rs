@@ -18,8 +18,18 @@ use datafusion::logical_expr::{
 use hypostyle_sql::interval_text;
 use std::sync::Arc;
 
-/// Takes the functions of this module for DataFusion's where such a part is asked for.
-pub fn of_points(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Takes the functions of this module for DataFusion's where such a part is asked for. A NULL without a type
+/// is a point in time.
+pub fn of_points(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut expression
+        && func.name() == "date_part"
+        && let [_, of] = args.as_mut_slice()
+        && of.get_type(schema).is_ok_and(|of| of.is_null())
+    {
+        let clock = DataType::Timestamp(TimeUnit::Microsecond, None);
+        *of = Expr::Cast(Cast::new(Box::new(std::mem::take(of)), clock));
+        return of_points(expression, schema).map(|found| Transformed::yes(found.data));
+    }
     let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
         return Ok(Transformed::no(expression));
     };

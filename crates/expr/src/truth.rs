@@ -48,7 +48,8 @@ pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     changed |= match &mut expression {
         Expr::Case(Case { when_then_expr, else_expr, .. }) => {
             let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
-            read_texts(results.map(Box::as_mut).collect(), schema, takes_no_text)
+            let mut results: Vec<&mut Expr> = results.map(Box::as_mut).collect();
+            read_numbers(&mut results, schema) || read_texts(results, schema, takes_no_text)
         }
         Expr::InSubquery(InSubquery { expr, subquery, .. }) if is_text(expr.as_ref()) => {
             let found = subquery.subquery.schema().fields().first().map(|field| field.data_type().clone());
@@ -105,27 +106,40 @@ pub(crate) fn read_elements(elements: &mut [Expr], schema: &DFSchema) {
     if !elements.iter().any(is_text) || exact_texts(elements, schema) {
         return;
     }
-    match common_number(elements, schema) {
-        Some(of) => {
-            for text in elements.iter_mut().filter(|element| is_text(element)) {
-                *text = Expr::Cast(Cast::new(Box::new(std::mem::take(text)), of.clone()));
-            }
-        }
-        None => {
-            let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
-            read_texts(elements.iter_mut().collect(), schema, is_read);
-        }
+    let mut elements: Vec<&mut Expr> = elements.iter_mut().collect();
+    if !read_numbers(&mut elements, schema) {
+        let is_read = |of: &DataType| takes_no_text(of) || of.is_temporal() || of.is_binary();
+        read_texts(elements, schema, is_read);
     }
 }
 
-/// Returns the type of the elements that are no texts, if all of these are numbers.
-fn common_number(elements: &[Expr], schema: &DFSchema) -> Option<DataType> {
-    let others = elements.iter().filter(|element| !is_text(element));
-    let types: Vec<DataType> = others.filter_map(|element| element.get_type(schema).ok()).collect();
-    let mut types = types.into_iter().filter(|of| !of.is_null());
-    let first = types.next().filter(DataType::is_numeric)?;
-    types.try_fold(first, |common, of| match of.is_numeric() {
-        true => type_union_coercion(&common, &of),
+/// Makes numbers of the texts among values that are numbers else; whether there were any. Beside a DECIMAL
+/// they have all their digits.
+fn read_numbers(values: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    if !values.iter().any(|value| is_text(value)) {
+        return false;
+    }
+    let Some(of) = common_number(values, schema) else { return false };
+    exact_texts_of(values, schema);
+    for text in values.iter_mut().filter(|value| is_text(value)) {
+        **text = Expr::Cast(Cast::new(Box::new(std::mem::take(*text)), of.clone()));
+    }
+    true
+}
+
+/// Returns the type of the values that are no texts, if all of these are numbers.
+fn common_number(values: &[&mut Expr], schema: &DFSchema) -> Option<DataType> {
+    let others = values.iter().filter(|value| !is_text(value));
+    let types: Vec<DataType> = others.filter_map(|value| value.get_type(schema).ok()).collect();
+    common_of_numbers(&types)
+}
+
+/// Returns the common type of numbers and NULLs; `None` where all are NULL, or one is something else.
+pub(crate) fn common_of_numbers(types: &[DataType]) -> Option<DataType> {
+    let mut types = types.iter().filter(|of| !of.is_null());
+    let first = types.next().filter(|of| of.is_numeric())?;
+    types.try_fold(first.clone(), |common, of| match of.is_numeric() {
+        true => type_union_coercion(&common, of),
         false => None,
     })
 }
@@ -157,7 +171,7 @@ pub fn guarded(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     let mut later = when_then_expr.iter().skip(1).map(|(condition, _)| condition.as_ref());
     let fails = |of: &Expr| contains(of, |part| may_fail(part, schema));
     let is_guard = first.is_some_and(Expr::is_volatile) || results.any(fails) || later.any(fails);
-    if !is_boolean || !is_guard || contains(&expression, is_subquery) {
+    if !is_boolean || !is_guard || contains(&expression, is_joined) {
         return Ok(Transformed::no(expression));
     }
     let Expr::Case(case) = expression else { return Ok(Transformed::no(expression)) };
@@ -240,16 +254,21 @@ fn each_in_order(operands: Vec<Expr>, schema: &DFSchema) -> Result<(Vec<Expr>, b
 
 fn in_order(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(op) = connective(&expr) else { return Ok(Transformed::no(expr)) };
-    if contains(&expr, is_subquery) {
+    if contains(&expr, is_joined) {
         return Ok(Transformed::no(expr));
     }
     let (operands, is_changed) = each_in_order(operands_of(expr, op), schema)?;
     let divides = |operand: &Expr| contains(operand, |part| divides_or_reads(part, schema));
     let last = operands.iter().rposition(divides).unwrap_or_default();
-    // What is computed a second time must have the same value then, and not be such a CASE: those within each
-    // other would double their size each time.
+    // What is computed a second time must have the same value then, and be no subquery, and not be such a
+    // CASE: those within each other would double their size each time.
     let is_case = |part: &Expr| matches!(part, Expr::Case(_));
-    let is_once = |operand: &Expr| operand.is_volatile() || contains(operand, is_case) && divides(operand);
+    let is_subquery = |part: &Expr| matches!(part, Expr::ScalarSubquery(_));
+    let is_once = |operand: &Expr| {
+        operand.is_volatile()
+            || contains(operand, is_subquery)
+            || contains(operand, is_case) && divides(operand)
+    };
     if last == 0 || operands.iter().take(last).any(is_once) {
         return Ok(Transformed::new(connected(operands, op), is_changed, TreeNodeRecursion::Jump));
     }
@@ -280,14 +299,22 @@ fn one_by_one(guards: Vec<Expr>, guarded: Vec<Expr>, op: Operator, divides: &dyn
     Expr::Case(Case { expr: Some(Box::new(lit(true))), when_then_expr, else_expr: Some(Box::new(rest)) })
 }
 
-/// Says whether an expression is planned as a join.
-fn is_subquery(expr: &Expr) -> bool {
-    matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_))
+/// Says whether an expression is planned as a join. A subquery that stands for a value and depends on no row
+/// is computed by itself.
+fn is_joined(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
+        other => matches!(other, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)),
+    }
 }
 
+/// The name of the function that gives the value of a subquery, or raises the error that was kept in its
+/// place.
+pub const ASKED: &str = "asked";
+
 /// Says whether an expression, apart from those within it, divides by what may be zero, or reads what may not
-/// be of its type.
-fn divides_or_reads(expr: &Expr, schema: &DFSchema) -> bool {
+/// be of its type; or is a subquery that may have failed.
+pub fn divides_or_reads(expr: &Expr, schema: &DFSchema) -> bool {
     let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(..));
     let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
     let reads = |value: &Expr| !is_constant(value) && is_text(value) && !is_text(expr);
@@ -297,7 +324,7 @@ fn divides_or_reads(expr: &Expr, schema: &DFSchema) -> bool {
         }
         Expr::Cast(Cast { expr: value, .. }) => reads(value),
         Expr::ScalarFunction(ScalarFunction { func, args }) => match args.as_slice() {
-            [value] => func.name() == "cast" && reads(value),
+            [value] => func.name() == ASKED || func.name() == "cast" && reads(value),
             [_, divisor] => {
                 let divides = matches!(operator_of(func), Some(Operator::Divide | Operator::Modulo));
                 (divides || matches!(func.name(), "mod" | "div")) && !is_constant(divisor)
@@ -328,7 +355,8 @@ fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
         | Expr::Like(_)
         | Expr::Literal(..)
         | Expr::Not(_)
-        | Expr::OuterReferenceColumn(..) => false,
+        | Expr::OuterReferenceColumn(..)
+        | Expr::ScalarSubquery(_) => false,
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Divide | Operator::Modulo),
         Expr::Cast(Cast { expr, field }) => {
             expr.get_type(schema).is_ok_and(|from| from.is_string())

@@ -25,6 +25,8 @@ pub struct Catalog {
     pub views: Vec<ViewEntry>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sequences: Vec<SequenceEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub macros: Vec<MacroEntry>,
 }
 
 mod in_arcs {
@@ -349,6 +351,16 @@ pub struct ViewEntry {
     pub comment: Option<String>,
 }
 
+/// A function that stands for an expression.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MacroEntry {
+    /// The name, which no other macro of the database has.
+    pub name: String,
+    /// The text of the statement that defines it.
+    pub sql: String,
+}
+
 /// The changes of one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -427,6 +439,12 @@ pub enum Change {
         schema: String,
         name: String,
     },
+    CreateMacro {
+        definition: MacroEntry,
+    },
+    DropMacro {
+        name: String,
+    },
     /// Sets the comment of a schema, or of a view or sequence in it. Tables have their comments in
     /// their definition.
     Comment {
@@ -466,6 +484,7 @@ impl Default for Catalog {
             tables: Vec::new(),
             views: Vec::new(),
             sequences: Vec::new(),
+            macros: Vec::new(),
         }
     }
 }
@@ -485,6 +504,10 @@ impl Catalog {
 
     pub fn sequence(&self, schema: &str, name: &str) -> Option<&SequenceEntry> {
         self.sequences.iter().find(|sequence| sequence.schema == schema && sequence.name == name)
+    }
+
+    pub fn macro_named(&self, name: &str) -> Option<&MacroEntry> {
+        self.macros.iter().find(|entry| entry.name == name)
     }
 
     /// Returns the sequence that a column owns.
@@ -607,6 +630,16 @@ impl Catalog {
             Change::DropSequence { schema, name } => {
                 let is_it = |entry: &SequenceEntry| entry.schema == *schema && entry.name == *name;
                 remove(&mut self.sequences, is_it, "sequence", name)?;
+            }
+            Change::CreateMacro { definition } => {
+                check_name(&definition.name)?;
+                if self.macro_named(&definition.name).is_some() {
+                    return Err(already_exists("the macro", &definition.name).with_sqlstate("42723"));
+                }
+                self.macros.push(definition.clone());
+            }
+            Change::DropMacro { name } => {
+                remove(&mut self.macros, |entry| entry.name == *name, "macro", name)?;
             }
             Change::Comment { schema, name, comment } => {
                 *self.comment_mut(schema, name.as_deref())? = comment.clone();

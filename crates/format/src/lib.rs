@@ -26,8 +26,8 @@ mod superblock;
 pub use block::{BLOCK_RECORD_BYTES, BlockRecord};
 pub use catalog::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, DeclaredIndex,
-    Deferral, DeletedEntry, Encoding, GenerationEntry, Identity, IndexEntry, NodeEntry, ReferentialAction,
-    SchemaEntry, StoredQuery, TableEntry, ViewEntry,
+    Deferral, DeletedEntry, Encoding, GenerationEntry, Identity, IndexEntry, MacroEntry, NodeEntry,
+    ReferentialAction, SchemaEntry, StoredQuery, TableEntry, ViewEntry,
 };
 pub use frame::{FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogReader, encode_frame};
 pub use sequence::{SequenceEntry, SequenceOwner, SequenceState};

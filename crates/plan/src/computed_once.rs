@@ -3,6 +3,7 @@
 
 use crate::common_subplan::{self, SameTable};
 use crate::explained;
+use crate::kept_errors::KeptErrors;
 use crate::unnest::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -235,6 +236,7 @@ impl QueryPlanner for Planner {
         let plan = common_subplan::computed_once(plan.clone(), self.is_same)?;
         let mut planners = self.others.clone();
         planners.push(Arc::new(SharedParts));
+        planners.push(Arc::new(KeptErrors));
         let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
         explained::create_physical_plan(&planner, &plan, session).await
     }

@@ -17,6 +17,7 @@ mod explained;
 pub mod filters;
 pub mod join_keys;
 pub mod join_order;
+mod kept_errors;
 pub mod later_form;
 pub mod null_keys;
 pub mod null_rejection;

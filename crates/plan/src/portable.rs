@@ -1,8 +1,12 @@
 //! The types of functions of this crate, for plans that are sent to other nodes.
 
 use crate::dependencies::Same;
+use crate::kept_errors::Asked;
 use crate::unnest::SingleValue;
 use hypostyle_expr::portable::{Entry, Table};
 
-pub static TABLE: Table =
-    Table { scalars: &[Entry::made::<Same>()], aggregates: &[Entry::made::<SingleValue>()], ..Table::EMPTY };
+pub static TABLE: Table = Table {
+    scalars: &[Entry::made::<Asked>(), Entry::made::<Same>()],
+    aggregates: &[Entry::made::<SingleValue>()],
+    ..Table::EMPTY
+};

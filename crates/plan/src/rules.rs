@@ -3,7 +3,7 @@
 
 use crate::{
     composite_keys, computed_keys, dependencies, eager_aggregates, empty_unions, filters, join_keys,
-    null_keys, null_rejection, repeated_keys, union_aggregates,
+    kept_errors, null_keys, null_rejection, repeated_keys, union_aggregates,
 };
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -90,6 +90,7 @@ pub fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + S
     let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
     rules.push(Arc::new(time_zone::InSessionZone));
+    rules.push(Arc::new(KeptErrors));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
     rules.push(Arc::new(LeftFirst));
     rules.push(Arc::new(Nodes));
@@ -190,6 +191,25 @@ impl AnalyzerRule for WatchedAnalyzer {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         check_wanted()?;
         self.0.analyze(plan, config)
+    }
+}
+
+/// The rewrite of subqueries whose errors are those of the rows that get to them: before that of CASE, which
+/// looks at what may fail.
+#[derive(Debug)]
+struct KeptErrors;
+
+impl AnalyzerRule for KeptErrors {
+    fn name(&self) -> &'static str {
+        "kept_errors"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            check_wanted()?;
+            kept_errors::kept(plan)
+        })?;
+        Ok(plan.data)
     }
 }
 

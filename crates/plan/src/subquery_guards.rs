@@ -3,15 +3,20 @@
 //! computed for those rows only that get to it; and one without FROM becomes the expression that it stands
 //! for, which is guarded as any other.
 
-use datafusion::common::DFSchema;
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::error::Result;
-use datafusion::logical_expr::expr::{Case, Exists, InSubquery};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Case, Cast, Exists, InSubquery, ScalarFunction};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{
     BinaryExpr, EmptyRelation, Expr, ExprSchemable, LogicalPlan, Operator, Subquery, lit,
 };
-use hypostyle_expr::walk::{any_node, contains, has_expression};
+use hypostyle_error::external;
+use hypostyle_expr::arithmetic::operator_of;
+use hypostyle_expr::truth::divides_or_reads;
+use hypostyle_expr::walk::{any_node, contains, has_expression, schema_below};
+use hypostyle_types::{Error, ErrorKind};
 
 /// Conditions that guard one place. Without some of them, more rows get there.
 const GUARDS_MAX: usize = 32;
@@ -84,6 +89,77 @@ fn computes(expr: &Expr) -> bool {
 fn may_fail(subquery: &LogicalPlan, is_value: bool) -> bool {
     is_value && subquery.max_rows().is_none_or(|rows| rows > 1)
         || any_node(subquery, |node| has_expression(node, computes))
+}
+
+/// The name of the aggregate that makes one value of the only row.
+pub(crate) const SINGLE_VALUE: &str = "single_value";
+
+/// Returns the error of a subquery that stands for one value.
+pub(crate) fn several_rows() -> DataFusionError {
+    let message = "a subquery that stands for one value gives more than one row";
+    external(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("21000"))
+}
+
+/// Says whether a subquery that depends on no row may be an error.
+pub(crate) fn may_be_error(subquery: &LogicalPlan) -> bool {
+    let gives_rows = subquery.max_rows().is_none_or(|rows| rows > 1) || may_give_rows(subquery);
+    gives_rows
+        || any_node(subquery, |node| {
+            let schema = schema_below(node);
+            has_expression(node, |part| match part {
+                Expr::Cast(Cast { expr, field }) => {
+                    !expr.get_type(&schema).is_ok_and(|from| has_all_values(field.data_type(), &from))
+                }
+                other => computes(other),
+            })
+        })
+}
+
+/// Says whether a type has the values of another one, as that which DataFusion casts both sides to.
+fn has_all_values(to: &DataType, from: &DataType) -> bool {
+    let is_whole =
+        from.is_signed_integer() || matches!(from, DataType::UInt8 | DataType::UInt16 | DataType::UInt32);
+    from == to
+        || from.is_null()
+        || to.is_string()
+        || is_whole && matches!(to, DataType::Int64 | DataType::Float64)
+        || *from == DataType::Float32 && *to == DataType::Float64
+}
+
+/// Says whether a subquery has what makes one value of several rows.
+fn may_give_rows(subquery: &LogicalPlan) -> bool {
+    let is_single =
+        |part: &Expr| matches!(part, Expr::AggregateFunction(call) if call.func.name() == SINGLE_VALUE);
+    any_node(subquery, |node| match node {
+        LogicalPlan::Aggregate(aggregate) => {
+            aggregate.input.max_rows().is_none_or(|rows| rows > 1) && has_expression(node, is_single)
+        }
+        _ => false,
+    })
+}
+
+/// Says whether a subquery divides by what may be zero, or reads texts.
+pub(crate) fn divides(subquery: &LogicalPlan) -> bool {
+    any_node(subquery, |node| {
+        let schema = schema_below(node);
+        has_expression(node, |part| divides_or_reads(part, &schema) || divides_by_zero(part))
+    })
+}
+
+fn divides_by_zero(part: &Expr) -> bool {
+    let divisor = match part {
+        Expr::BinaryExpr(BinaryExpr { op: Operator::Divide | Operator::Modulo, right, .. }) => right.as_ref(),
+        Expr::ScalarFunction(ScalarFunction { func, args }) => match (operator_of(func), args.as_slice()) {
+            (Some(Operator::Divide | Operator::Modulo), [_, divisor]) => divisor,
+            (None, [_, divisor]) if matches!(func.name(), "mod" | "div") => divisor,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    match divisor {
+        Expr::Literal(value, _) => ScalarValue::new_zero(&value.data_type()).is_ok_and(|zero| zero == *value),
+        _ => false,
+    }
 }
 
 /// Says whether a CASE, an AND or an OR of a node has a subquery that divides or casts outer columns: a join

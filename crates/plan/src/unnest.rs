@@ -10,7 +10,7 @@
 //! its good plans stay and none is tried in vain.
 
 use crate::computed_once::{computed_apart, is_computed_once};
-use crate::subquery_guards::{Guards, is_at_risk, truth_of_row, value_of_row};
+use crate::subquery_guards::{Guards, SINGLE_VALUE, is_at_risk, several_rows, truth_of_row, value_of_row};
 use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
@@ -37,7 +37,6 @@ use hypostyle_expr::nested_type::element;
 use hypostyle_expr::typed::scalar_in_type;
 use hypostyle_expr::walk::{any_node, contains, keys_mut, named};
 use hypostyle_expr::wanted::check_wanted;
-use hypostyle_types::{Error, ErrorKind};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -1267,7 +1266,7 @@ impl_portable!(AggregateUDF: SingleValue, "single_value");
 
 impl AggregateUDFImpl for SingleValue {
     fn name(&self) -> &str {
-        "single_value"
+        SINGLE_VALUE
     }
 
     fn signature(&self) -> &Signature {
@@ -1307,11 +1306,7 @@ impl Single {
     fn add(&mut self, rows: u64, value: &ArrayRef, place: usize) -> Result<()> {
         self.rows += rows;
         if self.rows > 1 {
-            let error = Error::new(
-                ErrorKind::InvalidInput,
-                "a subquery that stands for one value gives more than one row",
-            );
-            return Err(DataFusionError::External(Box::new(error.with_sqlstate("21000"))));
+            return Err(several_rows());
         }
         if rows == 1 {
             self.value = scalar_in_type(&ScalarValue::try_from_array(value, place)?, &self.gives)?;

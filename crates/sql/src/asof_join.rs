@@ -221,7 +221,7 @@ fn renamed(expr: &mut Expr, hidden: &Names) -> ControlFlow<()> {
 }
 
 /// Leaves columns out of what a `*` stands for.
-fn leave_out(options: &mut WildcardAdditionalOptions, columns: impl Iterator<Item = String>) {
+pub(crate) fn leave_out(options: &mut WildcardAdditionalOptions, columns: impl Iterator<Item = String>) {
     let mut excluded = match options.opt_exclude.take() {
         None => Vec::new(),
         Some(ExcludeSelectItem::Single(name)) => vec![name],
@@ -420,7 +420,7 @@ fn with_next(relation: &TableFactor, keys: Vec<Expr>, value: Expr, is_ascending:
 }
 
 /// Returns the name by which columns of a relation are called.
-fn name_of(relation: &TableFactor) -> Option<Ident> {
+pub(crate) fn name_of(relation: &TableFactor) -> Option<Ident> {
     match relation {
         TableFactor::Table { alias: Some(alias), .. }
         | TableFactor::Derived { alias: Some(alias), .. }

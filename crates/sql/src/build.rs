@@ -110,10 +110,12 @@ pub fn limited(query: Query, rows: u64) -> Query {
 
 /// Returns a query that gives its rows in the order of some values.
 pub fn ordered(query: Query, keys: Vec<Expr>) -> Query {
-    Query {
-        order_by: Some(OrderBy { kind: OrderByKind::Expressions(ascending(keys)), interpolate: None }),
-        ..query
-    }
+    Query { order_by: Some(order_by(keys)), ..query }
+}
+
+/// Returns `ORDER BY keys`.
+pub fn order_by(keys: Vec<Expr>) -> OrderBy {
+    OrderBy { kind: OrderByKind::Expressions(ascending(keys)), interpolate: None }
 }
 
 fn ascending(keys: Vec<Expr>) -> Vec<OrderByExpr> {

@@ -1,10 +1,11 @@
-//! Macros that a session has defined: functions that stand for an expression of their arguments (DuckDB).
+//! Macros that are defined: functions that stand for an expression of their arguments (DuckDB).
 //! Their calls become that expression in the tree. What an argument names stays what it names where the call
 //! stands: an expression in which it could mean something else is refused.
 
 use crate::gate::{self, check_size};
 use crate::identifier::fold;
 use crate::names::name_as_written;
+use crate::phrases::{is_word, next};
 use crate::tokenized::tokens_of;
 use crate::walk::{Part, expressions, expressions_mut, parts_of, walk, walk_mut};
 use hypostyle_error::complexity::too_complex;
@@ -13,6 +14,7 @@ use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, LambdaFunction, MacroArg,
     MacroDefinition, ObjectNamePart, OneOrManyWithParens, Query, Select, Value, Visitor, VisitorMut,
 };
+use sqlparser::tokenizer::Token;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -26,8 +28,39 @@ const COPIES_BYTES_MAX: usize = 1 << 20;
 /// The text of the expression of one macro.
 const BODY_BYTES_MAX: usize = 16 << 10;
 
-/// The macros of a session, by their names.
+/// The macros of a session, or of a database, by their names.
 pub type Macros = HashMap<String, Macro>;
+
+/// What stands before the name of a macro that is made only if there is none.
+const IF_MISSING: &str = "if not exists";
+
+/// Returns the tokens of `CREATE MACRO IF NOT EXISTS f` in words that are known; `None` where they are known
+/// already.
+pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
+    let first = tokens.iter().position(|token| !matches!(token, Token::Whitespace(_)))?;
+    if !is_word(tokens.get(first), &["CREATE"]) {
+        return None;
+    }
+    let of_macro = |token: &Token| is_word(Some(token), &["MACRO", "FUNCTION"]);
+    let place = tokens.iter().take(FIRST_WORDS).position(of_macro)?;
+    let mut last = place;
+    let begins = next(tokens, place)?;
+    for word in ["IF", "NOT", "EXISTS"] {
+        last = next(tokens, last).filter(|at| is_word(tokens.get(*at), &[word]))?;
+    }
+    let name = next(tokens, last)?;
+    let mut known = tokens.to_vec();
+    drop(known.splice(begins..name, [Token::make_word(IF_MISSING, Some('"')), Token::Period]));
+    Some(known)
+}
+
+/// The tokens among which a definition says that it is one of a macro.
+const FIRST_WORDS: usize = 24;
+
+/// Says whether a name before that of a macro says that it is made only if there is none.
+pub fn is_if_missing(name: &Ident) -> bool {
+    name.quote_style.is_some() && name.value == IF_MISSING
+}
 
 /// What a call stands for.
 #[derive(Clone, Debug)]
@@ -400,6 +433,7 @@ mod tests {
         let deep = format!("SELECT {}1{}", "twice(".repeat(15), ")".repeat(15));
         assert!(expanded(&deep).is_ok());
         for (sql, state) in [
+            ("CREATE MACRO IF NOT EXISTS f(a, A) AS a", "42P13"),
             ("CREATE TEMP MACRO f(a, A) AS a", "42P13"),
             ("CREATE TEMP MACRO f(a) AS (SELECT a)", "0A000"),
             ("CREATE TEMP MACRO f(a) AS TABLE SELECT a", "0A000"),

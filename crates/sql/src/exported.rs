@@ -25,7 +25,7 @@ pub fn is_exported(statement: &str) -> Result<bool> {
         ["COPY", ..] => reads_file_beside(&tokens),
         // Neither of them reads rows.
         words if words.contains(&"SELECT") => false,
-        ["CREATE", "SCHEMA" | "SEQUENCE" | "INDEX", ..] | ["CREATE", "ORDER", "INDEX", ..] => true,
+        ["CREATE", "SCHEMA" | "SEQUENCE" | "INDEX" | "MACRO", ..] | ["CREATE", "ORDER", "INDEX", ..] => true,
         ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
         ["ALTER", "TABLE", words @ ..] => {
             words.windows(2).any(|pair| matches!(pair, ["ADD", "CONSTRAINT" | "GENERATED"]))

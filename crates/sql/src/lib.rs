@@ -63,6 +63,7 @@ pub mod pivot;
 mod pivot_words;
 pub mod placeholders;
 pub mod plain;
+mod positional_join;
 pub mod printable;
 pub mod qualifiers;
 mod reading;

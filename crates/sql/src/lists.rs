@@ -124,7 +124,9 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
                 _ if is_series
                     && (*with_ordinality || is_computed(&arguments) || is_of_times(&arguments)) =>
                 {
-                    vec![call(&function, arguments.into_iter().map(as_moment).collect())]
+                    let of_times = is_of_times(&arguments);
+                    let bounds = arguments.into_iter().map(|bound| as_moment(bound, of_times));
+                    vec![call(&function, bounds.collect())]
                 }
                 // The result is one row, as for any function that returns one value.
                 _ if OF_ONE_VALUE.contains(&function.as_str()) && !*with_ordinality => {
@@ -255,11 +257,13 @@ fn is_computed(arguments: &Vec<Expr>) -> bool {
     found.is_break()
 }
 
-/// Casts a series of days to points in time, which is what the table function returns.
-fn as_moment(bound: Expr) -> Expr {
+/// Casts a series of days to points in time, which is what the table function returns, and NULL in a series
+/// that is `of_times`.
+fn as_moment(bound: Expr, of_times: bool) -> Expr {
     let is_day = match &bound {
         Expr::Cast { data_type, .. } => *data_type == DataType::Date,
         Expr::TypedString(string) => string.data_type == DataType::Date,
+        Expr::Value(value) => of_times && value.value == Value::Null,
         _ => false,
     };
     match is_day {

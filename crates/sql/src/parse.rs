@@ -9,10 +9,10 @@ use crate::merge_actions::KnownActions;
 use crate::reading::in_any;
 use crate::tokenized::{Tokenized, tokens_of};
 use crate::{
-    asof_join, chains, clauses, collation, common_table, distinct_on, escapes, expansion, field_access,
-    forms, grouping, having, join_using, literal, numbers, only, phrases, pivot, pivot_words, printable,
-    refused, row_values, samples, search_cycle, set_orders, structure_values, table_as, time_literal,
-    twin_keys, wildcard, windows,
+    asof_join, chains, clauses, collation, common_table, defined_macros, distinct_on, escapes, expansion,
+    field_access, forms, grouping, having, join_using, literal, numbers, only, phrases, pivot, pivot_words,
+    positional_join, printable, refused, row_values, samples, search_cycle, set_orders, structure_values,
+    table_as, time_literal, twin_keys, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParser, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -58,7 +58,7 @@ pub struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 27] = [
+const PASSES: [Pass; 28] = [
     Pass {
         name: "as written",
         why: "the caller's additions see what is written",
@@ -92,6 +92,13 @@ const PASSES: [Pass; 27] = [
         after: &["printable"],
         concerns: |text| text.has(&["ASOF JOIN"]),
         run: |_, _, statement| asof_join::rewrite(statement),
+    },
+    Pass {
+        name: "positional join",
+        why: "DataFusion has no join of rows by their places",
+        after: &["printable"],
+        concerns: |text| text.has(&["GLOBAL"]),
+        run: |_, _, statement| positional_join::rewrite(statement),
     },
     Pass {
         name: "search and cycle",
@@ -326,7 +333,9 @@ pub fn parse_watched(sql: &str, extension: &Extension, watcher: Watcher<'_>) -> 
     let known = samples::known(&tokens)?.or_else(|| phrases::known(&tokens));
     let known = known.or_else(|| search_cycle::known(&tokens)).or_else(|| only::known(&tokens));
     let known = match known.or_else(|| pivot_words::known(&tokens)) {
-        None => asof_join::known(&tokens)?,
+        None => asof_join::known(&tokens)?
+            .or_else(|| positional_join::known(&tokens))
+            .or_else(|| defined_macros::known(&tokens)),
         known => known,
     };
     if let Some(known) = known {

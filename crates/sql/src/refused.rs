@@ -85,12 +85,6 @@ pub fn check_tokens(tokens: &[Token]) -> Result<()> {
                 tokens[word] == Token::Comma || is_word(tokens.get(word), &["FROM", "JOIN", "LATERAL"])
             })
     };
-    if (0..tokens.len()).any(|place| is_positional_join(tokens, place)) {
-        return Err(Error::unsupported(
-            "POSITIONAL JOIN is not supported: number the rows of both sides, row_number() OVER (ORDER BY …) AS n, and \
-             write FULL JOIN … USING (n)",
-        ));
-    }
     match (0..tokens.len()).any(is_call) {
         false => Ok(()),
         true => Err(Error::unsupported(
@@ -102,11 +96,11 @@ pub fn check_tokens(tokens: &[Token]) -> Result<()> {
 }
 
 /// Says whether the word at a place is POSITIONAL before JOIN, and neither a relation nor an alias behind AS.
-fn is_positional_join(tokens: &[Token], place: usize) -> bool {
+pub(crate) fn is_positional_join(tokens: &[Token], place: usize) -> bool {
     is_word(tokens.get(place), &["POSITIONAL"])
         && next(tokens, place).is_some_and(|join| is_word(tokens.get(join), &["JOIN"]))
         && last_before(tokens, place).is_some_and(|relation| match &tokens[relation] {
-            Token::RParen => true,
+            Token::RParen | Token::SingleQuotedString(_) => true,
             word @ Token::Word(_) => {
                 !is_word(Some(word), &["AS", "FROM", "JOIN", "LATERAL", "USING", "UPDATE"])
             }
@@ -516,9 +510,6 @@ mod tests {
             ("SELECT * FROM a LEFT JOIN b", "42601"),
             ("SELECT * FROM (a JOIN b) CROSS JOIN c", "42601"),
             ("SELECT (SELECT 1 FROM a FULL JOIN b)", "42601"),
-            ("SELECT * FROM a POSITIONAL JOIN b", "0A000"),
-            ("SELECT * FROM a AS x POSITIONAL JOIN b AS y", "0A000"),
-            ("SELECT * FROM (SELECT 1) AS a(x) positional join b", "0A000"),
             ("SELECT * FROM JSON_TABLE('[1]', '$[*]' COLUMNS (a INT PATH '$'))", "0A000"),
             (
                 "SELECT x.* FROM t, json_table (j, '$' COLUMNS (NESTED PATH '$.b[*]' COLUMNS (b INT PATH '$'))) AS x",

@@ -2,15 +2,15 @@
 //! 2})`: each gets the fields of all, NULL where it has none. So do those that are cast, as in `VALUES
 //! ({'a': 1}::STRUCT(a INT)), ({'b': 2}::STRUCT(b INT))`. The planner wants one type. And texts as they are
 //! written have the type of the others in their column, as in PostgreSQL: `VALUES (DATE '2025-01-01'),
-//! ('2025-02-01')`.
+//! ('2025-02-01')`, and beside numbers with a point all their digits.
 
 use crate::identifier::fold;
 use crate::walk::{checked, done, taken, walk_mut};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    CastKind, DataType, DictionaryField, Expr, Ident, Query, SetExpr, Statement, StructField, Value,
-    ValueWithSpan, Values, VisitorMut,
+    CastKind, DataType, DictionaryField, Expr, Ident, Query, SetExpr, Statement, StructField, UnaryOperator,
+    Value, ValueWithSpan, Values, VisitorMut,
 };
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
@@ -60,6 +60,7 @@ impl Completing {
                 for column in 0..width {
                     self.complete_all(rows.iter_mut().filter_map(|row| row.get_mut(column)).collect())?;
                     cast_texts(rows.iter_mut().filter_map(|row| row.get_mut(column)).collect());
+                    exact_texts(rows.iter_mut().filter_map(|row| row.get_mut(column)).collect());
                 }
                 Ok(())
             }
@@ -195,6 +196,56 @@ fn cast_texts(values: Vec<&mut Expr>) {
         let data_type = data_type.clone();
         *text = Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None };
     }
+}
+
+/// Writes texts beside numbers, of which some have a point, as numbers: the planner would round them to as
+/// many places as these have.
+fn exact_texts(values: Vec<&mut Expr>) {
+    let (mut texts, mut has_point) = (Vec::new(), false);
+    for value in values {
+        let value = plain(value);
+        if matches!(value, Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(_), .. })) {
+            texts.push(value);
+        } else if let Some(digits) = digits_of(value) {
+            has_point |= digits.contains('.');
+        } else if !matches!(value, Expr::Value(ValueWithSpan { value: Value::Null, .. })) {
+            return;
+        }
+    }
+    for text in texts.into_iter().filter(|_| has_point) {
+        if let Some(number) = number_in(text) {
+            *text = number;
+        }
+    }
+}
+
+/// Returns the digits of a number as it is written, without an exponent.
+fn digits_of(value: &Expr) -> Option<&str> {
+    match value {
+        Expr::Value(ValueWithSpan { value: Value::Number(digits, _), .. }) => {
+            Some(digits.as_str()).filter(|digits| is_exact(digits))
+        }
+        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => digits_of(expr),
+        _ => None,
+    }
+}
+
+fn is_exact(digits: &str) -> bool {
+    digits.bytes().any(|digit| digit.is_ascii_digit())
+        && digits.bytes().all(|digit| digit.is_ascii_digit() || digit == b'.')
+        && digits.matches('.').count() <= 1
+}
+
+/// Returns the number that a text shows.
+fn number_in(text: &Expr) -> Option<Expr> {
+    let Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) = text else { return None };
+    let text = text.trim();
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let number = is_exact(digits).then(|| Expr::value(Value::Number(digits.to_string(), false)))?;
+    Some(match text.starts_with('-') {
+        true => Expr::UnaryOp { op: UnaryOperator::Minus, expr: Box::new(number) },
+        false => number,
+    })
 }
 
 /// Returns the type that a value is said to have.

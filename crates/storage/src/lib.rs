@@ -38,8 +38,8 @@ pub use column::{
 pub use database::{Budget, Database, OpenMode, QUIET, StorageOptions, Synchronous};
 pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, DeclaredIndex, Deferral, Encoding, Identity,
-    IndexEntry, ReferentialAction, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, StoredQuery,
-    TableEntry, ViewEntry,
+    IndexEntry, MacroEntry, ReferentialAction, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState,
+    StoredQuery, TableEntry, ViewEntry,
 };
 pub use hypostyle_index::{IMPRINT_ROWS, NO_ROW};
 pub use hypostyle_io::{Held as Patient, Patience, fork, memory_of_groups};

@@ -193,6 +193,8 @@ impl State {
             | Change::AlterSequence { .. }
             | Change::AdvanceSequence { .. }
             | Change::DropSequence { .. }
+            | Change::CreateMacro { .. }
+            | Change::DropMacro { .. }
             | Change::Comment { .. } => {}
         }
         Ok(())

@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::catalog::SchemaProvider;
 use datafusion::error::Result;
 use datafusion::physical_plan::collect;
+use hypostyle_storage::SCHEMA_MAIN;
 use hypostyle_types::LogicalType;
 
 /// Rows whose values are texts.
@@ -100,7 +101,7 @@ impl InformationSchema {
     pub(super) async fn routines(&self) -> Result<Vec<Row>> {
         let (database, _) = self.scope.current();
         let told = self.told("routines").await?;
-        Ok(told.rows(|value| {
+        let mut rows = told.rows(|value| {
             let name = value("routine_name").unwrap_or_default();
             let mut row = typed(&database, value("data_type"));
             row.retain(|(column, _)| !column.starts_with("udt_"));
@@ -119,7 +120,21 @@ impl InformationSchema {
                 row.extend(told.map(|told| (column, told.into())));
             }
             row
-        }))
+        });
+        // The macros of the database.
+        let macros = self.scope.current_database().map(|named| named.snapshot.catalog().macros.clone());
+        rows.extend(macros.unwrap_or_default().into_iter().map(|definition| {
+            let name = definition.name.as_str();
+            row! {
+                specific_catalog: database.as_str(), specific_schema: SCHEMA_MAIN, specific_name: name,
+                routine_catalog: database.as_str(), routine_schema: SCHEMA_MAIN, routine_name: name,
+                routine_type: "FUNCTION", routine_body: "SQL", routine_definition: definition.sql.as_str(),
+                external_language: "SQL",
+                parameter_style: "GENERAL", is_deterministic: yes(false), sql_data_access: "MODIFIES",
+                schema_level_routine: "YES", security_type: "INVOKER", function_type: "MACRO",
+            }
+        }));
+        Ok(rows)
     }
 
     pub(super) async fn parameters(&self) -> Result<Vec<Row>> {

@@ -54,7 +54,7 @@ use hypostyle_exec::transfer::{SessionTransfer, Transfer};
 use hypostyle_expr::function::Clock;
 use hypostyle_expr::meter::Meter;
 use hypostyle_sql::defined_macros::Macros;
-use hypostyle_storage::Budget;
+use hypostyle_storage::{Budget, MacroEntry};
 use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use kept::{Attempt, Prepared};
@@ -88,6 +88,8 @@ pub struct Session {
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) attempt: Mutex<Option<Attempt>>,
     pub(crate) macros: Mutex<Macros>,
+    /// The macros of the database, with what they were read from.
+    pub(crate) stored_macros: Mutex<(Vec<MacroEntry>, Arc<Macros>)>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
@@ -184,6 +186,7 @@ impl Session {
             prepared: Mutex::default(),
             attempt: Mutex::default(),
             macros: Mutex::default(),
+            stored_macros: Mutex::default(),
             settings,
             locks,
             sends_whole_rows: AtomicBool::new(false),

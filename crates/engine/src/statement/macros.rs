@@ -1,39 +1,56 @@
-//! CREATE MACRO and DROP MACRO. A macro is the session's: the catalog has no place for one. What is defined
-//! with a macro, as a view, keeps the expression that it stands for.
+//! CREATE MACRO and DROP MACRO. A macro is the session's, if it is TEMP, or else the database's: then its
+//! definition is stored as text. What is defined with a macro, as a view, keeps the expression that it stands
+//! for, and so does another macro.
 
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session, may_lock};
-use crate::statement::dialect::{as_statement, cast};
+use crate::statement::dialect::{as_statement, cast, parse};
 use crate::statement::planned_parameters::literal;
 use crate::statement::refusal::missing;
 use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    DropFunction, Ident, MacroArg, MacroDefinition, ObjectName, ObjectNamePart, Query,
+    DropFunction, Ident, MacroArg, MacroDefinition, ObjectName, ObjectNamePart, Query, Statement,
 };
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
 use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_sql::build;
-use hypostyle_sql::defined_macros::{Macro, PARTS_MAX, name_of_variable};
+use hypostyle_sql::defined_macros::{Macro, Macros, PARTS_MAX, is_if_missing, name_of_variable};
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::kind::has_in_name;
 use hypostyle_sql::macros::MACROS;
+use hypostyle_storage::MacroEntry;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use std::sync::Arc;
 
 /// The function that gives the text of its statement.
 const CURRENT_QUERY: &str = "current_query";
 
-/// Macros of a session.
+/// Macros of a session, and of a database.
 const MACROS_MAX: usize = 200;
 
-/// Refuses a macro that is to be stored.
-pub(super) fn refuse_stored(is_temporary: bool) -> Result<()> {
-    match is_temporary {
-        true => Ok(()),
-        false => Err(Error::unsupported(
-            "a database stores no macros and functions; write CREATE TEMP MACRO, which is of this session",
-        )),
+/// What is done where there is a macro of the name.
+#[derive(Clone, Copy)]
+enum Known {
+    IsRefused,
+    IsReplaced,
+    Stays,
+}
+
+/// Reads the text of a macro.
+fn read_stored(entry: &MacroEntry) -> Result<Macro> {
+    if let DfStatement::Statement(statement) = parse(&entry.sql)?
+        && let Statement::CreateMacro { args, definition, .. } = *statement
+    {
+        return Macro::new(args.unwrap_or_default(), definition);
     }
+    Err(Error::corrupt(format!("the macro \"{}\" is no CREATE MACRO", entry.name)))
+}
+
+fn exists(what: &str, name: &str) -> Error {
+    let message = format!("the {what} \"{name}\" already exists");
+    Error::new(ErrorKind::AlreadyExists, message).with_sqlstate("42723")
 }
 
 /// Returns a name that has neither a schema nor a database before it.
@@ -49,18 +66,22 @@ impl Session {
         &self,
         name: &ObjectName,
         or_replace: bool,
+        temporary: bool,
         arguments: Vec<MacroArg>,
         definition: MacroDefinition,
     ) -> Result<Outcome> {
-        let Some(name) = own_name(name) else {
-            return Err(Error::unsupported("a macro is of the session, and of no schema"));
+        let (known, name) = match name.0.as_slice() {
+            [ObjectNamePart::Identifier(mark), ObjectNamePart::Identifier(name)] if is_if_missing(mark) => {
+                (Known::Stays, Some(fold(name)))
+            }
+            _ if or_replace => (Known::IsReplaced, own_name(name)),
+            _ => (Known::IsRefused, own_name(name)),
         };
-        let exists = |what: &str| {
-            let message = format!("{what} \"{name}\" already exists");
-            Err(Error::new(ErrorKind::AlreadyExists, message).with_sqlstate("42723"))
+        let Some(name) = name else {
+            return Err(Error::unsupported("a macro is of the session or of the database, and of no schema"));
         };
         if self.has_function(&name) {
-            return exists("the function");
+            return Err(exists("function", &name));
         }
         let takes_locks = may_lock(&definition.to_string())
             || arguments.iter().any(|argument| may_lock(&argument.to_string()));
@@ -70,18 +91,79 @@ impl Session {
                 "a macro that takes advisory locks is not supported; write their functions in the statement",
             ));
         }
+        // The database keeps its text.
+        let written = Statement::CreateMacro {
+            or_replace: false,
+            temporary: false,
+            name: build::name(&name).into(),
+            args: Some(arguments.clone()),
+            definition: definition.clone(),
+        };
         let new = Macro::new(arguments, definition)?;
-        let mut macros = self.macros.lock();
-        if macros.contains_key(&name) && !or_replace {
-            return exists("the macro");
+        match temporary {
+            true => self.keep_macro(name, known, new),
+            false => self.store_macro(MacroEntry { name, sql: written.to_string() }, known),
         }
-        if macros.len() >= MACROS_MAX && !macros.contains_key(&name) {
-            return Err(Error::unsupported(format!("a session has {MACROS_MAX} macros at most; drop one")));
+    }
+
+    /// Makes a macro of the session.
+    fn keep_macro(&self, name: String, known: Known, new: Macro) -> Result<Outcome> {
+        let mut macros = self.macros.lock();
+        match (macros.contains_key(&name), known) {
+            (true, Known::Stays) => return Ok(DONE),
+            (true, Known::IsRefused) => return Err(exists("macro", &name)),
+            (false, _) if macros.len() >= MACROS_MAX => {
+                return Err(Error::unsupported(format!(
+                    "a session has {MACROS_MAX} macros at most; drop one"
+                )));
+            }
+            _ => {}
         }
         macros.insert(name, new);
         // What was read before may have called a function of this name that there was not.
         *self.remembered.lock() = Default::default();
         Ok(DONE)
+    }
+
+    /// Makes a macro of the database.
+    fn store_macro(&self, new: MacroEntry, known: Known) -> Result<Outcome> {
+        // What is read again later must be read now.
+        read_stored(&new)?;
+        let database = self.scope.current_database()?.name;
+        self.write(&database, |writer| {
+            match (writer.catalog().macro_named(&new.name).is_some(), known) {
+                (true, Known::Stays) => return Ok(()),
+                (true, Known::IsRefused) => return Err(exists("macro", &new.name)),
+                (true, Known::IsReplaced) => writer.drop_macro(&new.name)?,
+                (false, _) if writer.catalog().macros.len() >= MACROS_MAX => {
+                    return Err(Error::unsupported(format!(
+                        "a database has {MACROS_MAX} macros at most; drop one"
+                    )));
+                }
+                (false, _) => {}
+            }
+            writer.create_macro(new)
+        })?;
+        *self.remembered.lock() = Default::default();
+        Ok(DONE)
+    }
+
+    /// Returns the macros of the database, as the statement sees it.
+    fn stored_macros(&self) -> Arc<Macros> {
+        if !self.scope.has_macros() {
+            return Arc::default();
+        }
+        // A database of another system has none.
+        let Ok(named) = self.scope.current_database() else { return Arc::default() };
+        let entries = &named.snapshot.catalog().macros;
+        let mut stored = self.stored_macros.lock();
+        if stored.0 != *entries {
+            // One that cannot be read any more is a function that there is not.
+            let read = |entry: &MacroEntry| Some((entry.name.clone(), read_stored(entry).ok()?));
+            let macros: Macros = entries.iter().filter_map(read).collect();
+            *stored = (entries.clone(), Arc::new(macros));
+        }
+        stored.1.clone()
     }
 
     /// Runs SET VARIABLE: the value is computed now, and stands where it is asked for.
@@ -136,11 +218,28 @@ impl Session {
     }
 
     pub(super) fn drop_macro(&self, name: &str, if_exists: bool) -> Result<Outcome> {
-        let mut macros = self.macros.lock();
-        match macros.remove(name).is_some() || if_exists {
-            true => Ok(DONE),
-            false => Err(missing("macro", name, macros.keys().map(String::as_str)).with_sqlstate("42883")),
+        if self.macros.lock().remove(name).is_some() {
+            return Ok(DONE);
         }
+        let stored = self.stored_macros();
+        if self.has_stored_macro(name) {
+            self.drop_stored(&[name])?;
+        } else if !if_exists {
+            let macros = self.macros.lock();
+            let known = macros.keys().chain(stored.keys()).map(String::as_str);
+            return Err(missing("macro", name, known).with_sqlstate("42883"));
+        }
+        Ok(DONE)
+    }
+
+    fn has_stored_macro(&self, name: &str) -> bool {
+        let database = self.scope.current_database();
+        database.is_ok_and(|named| named.snapshot.catalog().macro_named(name).is_some())
+    }
+
+    fn drop_stored(&self, names: &[&str]) -> Result<()> {
+        let database = self.scope.current_database()?.name;
+        self.write(&database, |writer| names.iter().try_for_each(|name| writer.drop_macro(name)))
     }
 
     /// Runs DROP FUNCTION, which drops macros.
@@ -159,22 +258,41 @@ impl Session {
             let message = format!("the function \"{name}\" is built in, and cannot be dropped");
             return Err(Error::invalid_input(message).with_sqlstate("2BP01"));
         }
-        let mut macros = self.macros.lock();
-        let is_there = |own: &Option<String>| own.as_ref().is_some_and(|own| macros.contains_key(own));
+        let is_own = |own: &String| self.macros.lock().contains_key(own);
+        let is_there =
+            |own: &Option<String>| own.as_ref().is_some_and(|own| is_own(own) || self.has_stored_macro(own));
         if let Some((written, own)) = names.iter().find(|(_, own)| !is_there(own))
             && !drop.if_exists
         {
-            let known = macros.keys().map(String::as_str);
+            let (macros, stored) = (self.macros.lock(), self.stored_macros());
+            let known = macros.keys().chain(stored.keys()).map(String::as_str);
             let name = own.as_ref().unwrap_or(written);
             return Err(missing("function", name, known).with_sqlstate("42883"));
         }
-        macros.retain(|name, _| names.iter().all(|(_, own)| own.as_ref() != Some(name)));
+        let mut names: Vec<&String> = names.iter().filter_map(|(_, own)| own.as_ref()).collect();
+        names.sort();
+        names.dedup();
+        let (own, stored): (Vec<&String>, Vec<&String>) = names.into_iter().partition(|own| is_own(own));
+        let stored: Vec<&str> =
+            stored.into_iter().map(String::as_str).filter(|name| self.has_stored_macro(name)).collect();
+        if !stored.is_empty() {
+            self.drop_stored(&stored)?;
+        }
+        self.macros.lock().retain(|name, _| !own.contains(&name));
         Ok(DONE)
     }
 
     /// Writes what the calls of macros in a statement stand for, and says whether there are some. The text of
     /// the statement is one of them.
     pub(super) fn expand_macros(&self, sql: &str, statement: &mut SqlStatement) -> Result<bool> {
+        let is_expanded = self.expand_own(sql, statement)?;
+        // The session's go first.
+        let stored = self.stored_macros();
+        let is_stored = !stored.is_empty() && statement.expand(&stored)?;
+        Ok(is_expanded || is_stored)
+    }
+
+    fn expand_own(&self, sql: &str, statement: &mut SqlStatement) -> Result<bool> {
         let macros = self.macros.lock();
         if has_in_name(sql, CURRENT_QUERY) {
             let mut all = macros.clone();
@@ -189,6 +307,7 @@ impl Session {
 
     /// Returns how many parts a statement may have that its text does not.
     pub(super) fn parts_of_macros(&self) -> usize {
-        if self.macros.lock().is_empty() { 0 } else { PARTS_MAX }
+        let own = if self.macros.lock().is_empty() { 0 } else { PARTS_MAX };
+        own + if self.scope.has_macros() { PARTS_MAX } else { 0 }
     }
 }

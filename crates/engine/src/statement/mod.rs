@@ -106,8 +106,7 @@ use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
 use hypostyle_sql::{Statement as SqlStatement, build};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
-use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
-use macros::refuse_stored;
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use maintenance::built_in_extension;
 use materialized::refuse_materialized;
 use pivot::write_pivots_out;
@@ -412,15 +411,14 @@ impl Session {
                 Err(Error::unsupported(format!("there are no functions in the language {language}")))
             }
             Statement::CreateFunction(_) => Err(Error::unsupported(
-                "CREATE FUNCTION is not supported; write CREATE TEMP MACRO, which names an expression for this session, \
-                 or the expression in the query, or in a view",
+                "CREATE FUNCTION is not supported; write CREATE MACRO, which names an expression, or the expression in the \
+                 query, or in a view",
             )),
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
             )),
             Statement::CreateMacro { or_replace, temporary, name, args, definition } => {
-                refuse_stored(temporary)?;
-                self.create_macro(&name, or_replace, args.unwrap_or_default(), definition)
+                self.create_macro(&name, or_replace, temporary, args.unwrap_or_default(), definition)
             }
             Statement::DropFunction(drop) => self.drop_functions(&drop),
             Statement::DropProcedure { if_exists, proc_desc, .. } => {

@@ -90,7 +90,7 @@ fn without_empty_sorts(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<d
 }
 
 /// Says whether rows are computed once, for all that read them, which then have one order.
-fn is_computed_once(plan: &Arc<dyn ExecutionPlan>) -> bool {
+pub(super) fn is_computed_once(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.name() == "ComputedOnceExec"
 }
 

@@ -1,7 +1,7 @@
-//! Keeps ORDER BY of subqueries that others only select from. DataFusion leaves a sort out if no operator
-//! above it asks for its order.
+//! Keeps ORDER BY of subqueries that others only select from, and of what is computed once for several
+//! places. DataFusion leaves a sort out if no operator above it asks for its order.
 
-use super::in_order::keeps_order;
+use super::in_order::{is_computed_once, keeps_order};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -19,14 +19,15 @@ use hypostyle_expr::one_input;
 use std::fmt;
 use std::sync::Arc;
 
-/// Puts a [`KeptOrderExec`] over each sort whose order is that of the result.
+/// Puts a [`KeptOrderExec`] over each sort whose order is that of the result, or of rows that are computed
+/// once.
 #[derive(Debug)]
 pub struct KeepOrders;
 
 impl PhysicalOptimizerRule for KeepOrders {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         // The order of the result as a whole is asked for by DataFusion.
-        kept(plan, false)
+        kept(plan, Place::Result)
     }
 
     fn name(&self) -> &'static str {
@@ -38,21 +39,42 @@ impl PhysicalOptimizerRule for KeepOrders {
     }
 }
 
-/// Returns the plan with what keeps the sorts that its rows come from; whether it is below another
-/// operator.
-fn kept(plan: Arc<dyn ExecutionPlan>, is_below: bool) -> Result<Arc<dyn ExecutionPlan>> {
-    if is_below && let Some(order) = plan.downcast_ref::<SortExec>().map(|sort| sort.expr().clone()) {
-        return Ok(Arc::new(KeptOrderExec { input: plan, order: OrderingRequirements::from(order) }));
+/// Where an operator is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// It gives the result.
+    Result,
+    /// Its rows are passed on in their order.
+    Below,
+    /// Nobody sees the order of its rows.
+    Elsewhere,
+}
+
+/// Returns the plan with what keeps the sorts whose order is seen.
+fn kept(plan: Arc<dyn ExecutionPlan>, place: Place) -> Result<Arc<dyn ExecutionPlan>> {
+    if place == Place::Below
+        && let Some(order) = plan.downcast_ref::<SortExec>().map(|sort| sort.expr().clone())
+    {
+        let input = over_kept(plan, Place::Elsewhere)?;
+        return Ok(Arc::new(KeptOrderExec { input, order: OrderingRequirements::from(order) }));
     }
     let passes_on = keeps_order(&plan)
         || plan.is::<UnionExec>()
         || plan.is::<GlobalLimitExec>()
         || plan.is::<OutputRequirementExec>();
-    if !passes_on {
-        return Ok(plan);
-    }
-    let is_below = is_below || !plan.is::<OutputRequirementExec>();
-    let inputs = plan.children().into_iter().map(|input| kept(input.clone(), is_below));
+    let place = match place {
+        // All that read them have them in one order.
+        _ if is_computed_once(&plan) => Place::Below,
+        Place::Result if plan.is::<OutputRequirementExec>() => Place::Result,
+        Place::Result | Place::Below if passes_on => Place::Below,
+        _ => Place::Elsewhere,
+    };
+    over_kept(plan, place)
+}
+
+/// Returns the plan with inputs that are in a place.
+fn over_kept(plan: Arc<dyn ExecutionPlan>, place: Place) -> Result<Arc<dyn ExecutionPlan>> {
+    let inputs = plan.children().into_iter().map(|input| kept(input.clone(), place));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
     if inputs.iter().zip(plan.children()).all(|(new, old)| Arc::ptr_eq(new, old)) {
         return Ok(plan);

@@ -93,6 +93,10 @@ impl ArgumentKind for Kind {
             Self::Shown => "a point in time, an interval or a number",
         }
     }
+
+    fn is_of_one_type(self) -> bool {
+        self == Self::TimeOrClock
+    }
 }
 
 /// Computes a function of as many rows as there are.

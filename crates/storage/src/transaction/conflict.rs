@@ -98,6 +98,9 @@ pub(super) fn check_definition(
         Change::DropView { schema, name } => {
             return check_same("view", name, before.view(schema, name), now.view(schema, name));
         }
+        Change::DropMacro { name } => {
+            return check_same("macro", name, before.macro_named(name), now.macro_named(name));
+        }
         Change::AlterSequence { sequence: SequenceEntry { schema, name, .. } }
         | Change::DropSequence { schema, name } => {
             let now = now.sequence(schema, name);
@@ -317,7 +320,7 @@ pub(super) fn live(positions: Range<u64>, deleted: &RoaringTreemap) -> impl Iter
 mod tests {
     use super::*;
     use crate::rows::Rows;
-    use hypostyle_format::{Encoding, GenerationEntry, SequenceState, ViewEntry};
+    use hypostyle_format::{Encoding, GenerationEntry, MacroEntry, SequenceState, ViewEntry};
     use hypostyle_io::Store;
     use hypostyle_types::{ColumnId, Generation, LogicalType};
     use proptest::collection::{btree_set, vec};
@@ -480,6 +483,25 @@ mod tests {
         ] {
             let checked = check_definition(change, &before, &now, |_| Fate::Unchanged);
             assert_eq!(is_conflict(checked), expected, "{change:?} {before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn macros_are_dropped_only_as_they_were_found() {
+        let of_macro = |sql: Option<&str>| Catalog {
+            macros: sql.map(|sql| MacroEntry { name: "m".into(), sql: sql.into() }).into_iter().collect(),
+            ..Catalog::default()
+        };
+        let drop_macro = Change::DropMacro { name: "m".into() };
+        for (before, now, expected) in [
+            (Some("a"), Some("a"), false),
+            (Some("a"), Some("b"), true),
+            (Some("a"), None, true),
+            (None, Some("b"), false),
+        ] {
+            let checked =
+                check_definition(&drop_macro, &of_macro(before), &of_macro(now), |_| Fate::Unchanged);
+            assert_eq!(is_conflict(checked), expected, "{before:?} {now:?}");
         }
     }
 

@@ -3,7 +3,7 @@
 use super::Transaction;
 use crate::column::node_count;
 use hypostyle_format::{
-    Change, ColumnEntry, Encoding, GenerationEntry, Identity, IndexEntry, NodeEntry, SchemaEntry,
+    Change, ColumnEntry, Encoding, GenerationEntry, Identity, IndexEntry, MacroEntry, NodeEntry, SchemaEntry,
     SequenceEntry, SequenceState, TableEntry, ViewEntry,
 };
 use hypostyle_types::{ColumnId, Generation, LogicalType, Result, TableId};
@@ -110,6 +110,14 @@ impl Transaction {
 
     pub fn drop_view(&mut self, schema: &str, name: &str) -> Result<()> {
         self.change(Change::DropView { schema: schema.into(), name: name.into() })
+    }
+
+    pub fn create_macro(&mut self, definition: MacroEntry) -> Result<()> {
+        self.change(Change::CreateMacro { definition })
+    }
+
+    pub fn drop_macro(&mut self, name: &str) -> Result<()> {
+        self.change(Change::DropMacro { name: name.into() })
     }
 
     pub fn create_sequence(&mut self, sequence: SequenceEntry) -> Result<()> {
