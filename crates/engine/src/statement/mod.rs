@@ -106,7 +106,7 @@ use hypostyle_sql::names::{name_columns, name_told_columns};
 use hypostyle_sql::split::split_statements;
 use hypostyle_sql::{Statement as SqlStatement, build};
 use hypostyle_storage::{DeclaredIndex, NewColumn, Snapshot, TableEntry, unknown_column, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use maintenance::built_in_extension;
 use materialized::refuse_materialized;
 use pivot::write_pivots_out;
