@@ -346,7 +346,7 @@ fn definitions_before(catalog: &Catalog) -> Result<String> {
         let items = items(table, quoted).join(",\n    ");
         writeln!(sql, "CREATE TABLE {} (\n    {items}\n);", name_of_table(table)).map_err(text_error)?;
     }
-    for definition in &snapshot.catalog().macros {
+    for definition in &catalog.macros {
         writeln!(sql, "{};", definition.sql).map_err(text_error)?;
     }
     Ok(sql)
