@@ -115,7 +115,7 @@ fn positions_of(
 }
 
 impl Names<'_> {
-    /// Returns the table that a relation is, if this database has its rows.
+    /// Returns the table that a relation is: one of this database, or of the cluster.
     fn locked_table(&self, query: &Query, relation: &TableFactor) -> Result<Option<Target>> {
         let Some((name, alias)) = name_and_alias(relation) else { return Ok(None) };
         let last = last_of(name)?;
