@@ -143,17 +143,24 @@ pub struct Wanted {
     query: u32,
     chunk_bytes: u32,
     descriptors: bool,
+    /// The codec, if it is not the session's.
+    codec: Option<Codec>,
 }
 
 impl From<&wire::Query> for Wanted {
     fn from(query: &wire::Query) -> Self {
-        Self { query: query.query, chunk_bytes: query.chunk_bytes, descriptors: query.descriptors }
+        let wire::Query { query, chunk_bytes, descriptors, .. } = *query;
+        Self { query, chunk_bytes, descriptors, codec: None }
     }
 }
 
 impl From<&wire::Call> for Wanted {
+    /// A node that gives rows to another one has queries to compute as well: what it measures is its own
+    /// time, and not the link's, and to find out again for each of many short results what pays takes longer
+    /// than it saves.
     fn from(call: &wire::Call) -> Self {
-        Self { query: call.query, chunk_bytes: call.chunk_bytes, descriptors: false }
+        let wire::Call { query, chunk_bytes, .. } = *call;
+        Self { query, chunk_bytes, descriptors: false, codec: Some(Codec::Light) }
     }
 }
 
@@ -177,7 +184,8 @@ struct Sending<'a> {
 
 impl Session {
     pub(super) fn send(&self, wanted: Wanted, result: &QueryResult, started: Instant) -> Result<()> {
-        let Wanted { query, chunk_bytes, descriptors } = wanted;
+        let Wanted { query, chunk_bytes, descriptors, codec } = wanted;
+        let codec = codec.map_or_else(|| self.codec(), Ok)?;
         let schema = wire::canonical_schema(&result.schema())?;
         let descriptors = descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
         let files = if descriptors && self.may_open_files { mapped_files(result)? } else { None };
@@ -200,7 +208,7 @@ impl Session {
         let mut sending = Sending {
             session: self,
             query,
-            encoder: StreamEncoder::new(query, schema, self.codecs, self.codec()?, self.pool.threads())
+            encoder: StreamEncoder::new(query, schema, self.codecs, codec, self.pool.threads())
                 .on_this_machine(self.is_direct)
                 .with_link(self.link_speed.get()),
             ready: header.frame(),
