@@ -37,7 +37,7 @@ pub(super) fn pack(batch: &RecordBatch) -> Result<Vec<RecordBatch>> {
 fn message(batch: &RecordBatch) -> Result<RecordBatch> {
     let batch = compact(batch)?;
     // Bytes that grow are copied each time.
-    let values: usize = batch.columns().iter().map(|column| values_bytes(column)).sum();
+    let values: usize = batch.columns().iter().map(values_bytes).sum();
     let room = BATCH_EXTRA_BYTES + batch.num_columns() * COLUMN_EXTRA_BYTES + values;
     let mut bytes = Vec::with_capacity(room);
     let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema())?;

@@ -90,7 +90,7 @@ use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use attach::show_databases;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    CreateFunction, DescribeAlias, ObjectType, Query, Set, ShowCreateObject, Statement, VacuumStatement,
+    CreateFunction, DescribeAlias, ObjectType, Set, ShowCreateObject, Statement, VacuumStatement,
 };
 use dialect::{as_statement, extension, name_columns_for};
 use error_place::{located, located_within};
