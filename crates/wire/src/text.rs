@@ -261,7 +261,8 @@ mod tests {
             bytes: value.repeat(count).into_bytes().into(),
         };
         let words = "some words that come again, ";
-        let coded = |text: &Text| to_symbols(text, None, &mut Duration::ZERO).map(|(_, codes)| codes.len());
+        let coded =
+            |text: &Text| to_symbols(text, None, &mut Duration::default()).map(|(_, codes)| codes.len());
         assert!(coded(&text(words, 1000)).is_some_and(|bytes| bytes < 10_000));
         assert_eq!(coded(&text(&words.repeat(1000), 20)), None);
         // A long one among short ones is not all that the symbols are made from.
