@@ -45,7 +45,7 @@ const ATTEMPTS_MAX: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Of fewer bytes that are grouped, nobody asks how many groups they may have.
+/// The bytes that are grouped, of which it is asked how many groups they may have; not of fewer.
 const GROUPED_BYTES_MIN: u64 = 16 << 20;
 
 /// The name of the measure of how often nodes were asked.

@@ -1,7 +1,7 @@
 //! Subqueries that depend on no row, and may be an error, where rows may not get to them: behind the
 //! conditions of CASE, AND, OR and `coalesce`. DataFusion computes such a subquery before the rows around it.
-//! Its error is kept in the place of its value, and is one of the statement where a row asks for the value, as
-//! in PostgreSQL: `CASE WHEN a > 0 THEN (SELECT 1 / 0) END` is NULL where no `a` is greater.
+//! Its error is kept in the place of its value, and is one of the statement where a row asks for the value,
+//! as in PostgreSQL: `CASE WHEN a > 0 THEN (SELECT 1 / 0) END` is NULL where no `a` is greater.
 
 use crate::subquery_guards::{divides, may_be_error, several_rows};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StructArray, new_null_array};
