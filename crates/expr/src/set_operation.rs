@@ -61,7 +61,8 @@ pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// Returns the type of a column's numbers, if all branches that have no text as it is written there have
 /// some.
 fn number_beside(branches: &[Arc<LogicalPlan>], place: usize) -> Option<DataType> {
-    let (texts, others): (Vec<_>, Vec<_>) = branches.iter().partition(|branch| has_text(branch, place));
+    let (texts, others): (Vec<&Arc<LogicalPlan>>, Vec<&Arc<LogicalPlan>>) =
+        branches.iter().partition(|branch| has_text(branch, place));
     let types: Vec<DataType> =
         others.into_iter().map(|branch| branch.schema().field(place).data_type().clone()).collect();
     common_of_numbers(&types).filter(|_| !texts.is_empty())
