@@ -72,7 +72,7 @@ fn columns_that_are_joined_ahead_are_those_of_one_by_one() {
             assert!(joined.is_empty() || start(&joined) != start(&again), "{sql}: each is the caller's own");
         }
         ahead.join_columns(2).unwrap();
-        assert_eq!(ahead.column(0).unwrap(), one.column(0).unwrap(), "{sql}");
+        assert_eq!(&ahead.column(0).unwrap(), &one.column(0).unwrap(), "{sql}");
     }
     let streamed = connection.execute("SELECT a + 1 AS a FROM t").unwrap();
     streamed.next_batch().unwrap();
