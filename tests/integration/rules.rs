@@ -17,6 +17,7 @@ fn logical_rules_run_in_this_order() {
         "rewrites_as_written",
         "type_coercion",
         "in_session_zone",
+        "kept_errors",
         "rewrites_as_coerced",
         "left_first",
         "rewrites_of_nodes",

@@ -108,7 +108,7 @@ fn is_kept(subquery: &Subquery, place: Place) -> bool {
 /// Returns the value of a subquery, which is an error where it is asked for.
 fn asked(Subquery { subquery, outer_ref_columns, spans }: Subquery) -> Result<Expr> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Asked::default())));
-    let node = Arc::new(Kept::of(Arc::unwrap_or_clone(subquery))?);
+    let node = Arc::new(Kept::new(Arc::unwrap_or_clone(subquery))?);
     let subquery = Arc::new(LogicalPlan::Extension(Extension { node }));
     let value = Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns, spans });
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(FUNCTION.clone(), vec![value])))
@@ -132,7 +132,7 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(input: LogicalPlan) -> Result<Self> {
+    fn new(input: LogicalPlan) -> Result<Self> {
         let value = input.schema().fields().first().ok_or_else(of_one_column)?;
         // Whether the value may be NULL is said of both together.
         let kept = Field::new("kept", DataType::Struct(fields_of(value)), value.is_nullable());
@@ -176,7 +176,7 @@ impl UserDefinedLogicalNodeCore for Kept {
 
     fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
         match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Self::of(input),
+            (Some(input), true) => Self::new(input),
             _ => Err(of_one_input()),
         }
     }
@@ -207,7 +207,7 @@ impl ExtensionPlanner for KeptErrors {
         let (Some(Kept { schema, .. }), [input]) = (node.as_any().downcast_ref(), inputs) else {
             return Ok(None);
         };
-        Ok(Some(Arc::new(KeptExec::over(input.clone(), schema.inner().clone()))))
+        Ok(Some(Arc::new(KeptExec::new(input.clone(), schema.inner().clone()))))
     }
 }
 
@@ -218,7 +218,7 @@ struct KeptExec {
 }
 
 impl KeptExec {
-    fn over(input: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
+    fn new(input: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(1),
