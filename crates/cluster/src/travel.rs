@@ -91,7 +91,7 @@ impl Travels {
                     let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
                     node.replace_children(vec![input], changed)?
                 }
-                [_] if node.name() == KEPT_ERROR => {
+                [input] if node.name() == KEPT_ERROR && !reads_subqueries(input)? => {
                     codec::resolved(node.clone(), &|scan: &FragmentScanExec| sources.of(scan))?
                 }
                 _ => return Ok(Transformed::no(node)),

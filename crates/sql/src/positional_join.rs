@@ -14,7 +14,8 @@ use hypostyle_types::{Error, Result};
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{
     Cte, CteAsMaterialized, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins, VisitorMut, With,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins,
+    VisitorMut, With,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
@@ -133,7 +134,7 @@ impl Joins {
         let number = format!("{NUMBER}{}", self.numbered);
         // The table expression has the name of the column: one of its own, too.
         let rows = Cte {
-            alias: build::called(build::name(&number), Vec::new()),
+            alias: TableAlias { explicit: false, ..build::called(build::name(&number), Vec::new()) },
             query: Box::new(build::all_rows(relation.clone())),
             from: None,
             materialized: Some(CteAsMaterialized::Materialized),

@@ -131,8 +131,13 @@ pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transforme
         let name = if to.metadata().contains_key(JSONB) { "to_jsonb" } else { "to_json" };
         return Ok(match (from.is_string() || from.is_null(), function(name)) {
             (false, Some(func)) => {
-                let call = ScalarFunction { func, args: vec![expr.as_ref().clone()] };
-                Transformed::yes(Expr::ScalarFunction(call))
+                let args = vec![expr.as_ref().clone()];
+                let call = Expr::ScalarFunction(ScalarFunction { func, args });
+                // What is around it was given a common type by that of the cast.
+                Transformed::yes(match call.get_type(schema)? == *to.data_type() {
+                    true => call,
+                    false => Expr::Cast(Cast { expr: Box::new(call), field: to.clone() }),
+                })
             }
             _ => Transformed::no(expression),
         });

@@ -158,9 +158,28 @@ fn convert_rows(
                 return Err(Error::invalid_input(message).with_sqlstate("22003"));
             }
         }
+        LogicalType::Float | LogicalType::Double => return Ok(with_one_nan(converted)),
         _ => {}
     }
     Ok(converted)
+}
+
+/// Returns floating-point numbers with one NaN, which is looked for by its bits: a text may say that it has a sign,
+/// and programs and processors give it others.
+fn with_one_nan(values: ArrayRef) -> ArrayRef {
+    if let Some(doubles) = values.as_primitive_opt::<Float64Type>() {
+        let is_other = |value: &f64| value.is_nan() & (value.to_bits() != f64::NAN.to_bits());
+        if doubles.values().iter().fold(false, |found, value| found | is_other(value)) {
+            return Arc::new(doubles.unary::<_, Float64Type>(|of| if of.is_nan() { f64::NAN } else { of }));
+        }
+    }
+    if let Some(floats) = values.as_primitive_opt::<Float32Type>() {
+        let is_other = |value: &f32| value.is_nan() & (value.to_bits() != f32::NAN.to_bits());
+        if floats.values().iter().fold(false, |found, value| found | is_other(value)) {
+            return Arc::new(floats.unary::<_, Float32Type>(|of| if of.is_nan() { f32::NAN } else { of }));
+        }
+    }
+    values
 }
 
 /// Why converted elements and fields do not make an array: the lengths of lists, or a NULL where none may be.
