@@ -269,8 +269,9 @@ fn regular_expression(pattern: &str, escape: char) -> String {
     regex
 }
 
-/// Gives floating-point numbers one zero where their bits would tell the two zeros apart: in the
-/// comparisons of CASE and `nullif`, in aggregates of distinct values, and in the keys of windows.
+/// Gives floating-point numbers one zero where their bits would tell the two zeros apart: in the comparisons
+/// of CASE and `nullif`, in aggregates of distinct values, in the keys of windows, and in constants that
+/// something is equal to or not: `a = 0 AND a <> '-0.0'` was taken for `a = 0`.
 pub fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let compared: Vec<&mut Expr> = match &mut expression {
         Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) => [compared]
@@ -289,6 +290,11 @@ pub fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transforme
             let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
             partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr)).collect()
         }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq | Operator::NotEq, right }) => [left, right]
+            .into_iter()
+            .map(|expr| &mut **expr)
+            .filter(|expr| may_be_negative_zero(expr))
+            .collect(),
         _ => return Ok(Transformed::no(expression)),
     };
     let mut changed = false;
@@ -296,6 +302,20 @@ pub fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transforme
         changed |= with_one_zero(expr, schema);
     }
     Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// Says whether a constant may be −0.0, which a number that is written without a sign is not.
+fn may_be_negative_zero(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0 && value.is_sign_negative(),
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value == 0.0 && value.is_sign_negative(),
+        Expr::Cast(cast) => matches!(&*cast.expr, Expr::Literal(value, _) if value.data_type().is_string()),
+        Expr::Negative(of) => match &**of {
+            Expr::Cast(cast) => matches!(&*cast.expr, Expr::Literal(..)),
+            of => matches!(of, Expr::Literal(..)),
+        },
+        _ => false,
+    }
 }
 
 /// Makes a floating-point number's −0.0 a 0.0, and says whether it is such a number.
