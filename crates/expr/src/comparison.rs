@@ -309,11 +309,24 @@ fn may_be_negative_zero(expr: &Expr) -> bool {
     match expr {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0 && value.is_sign_negative(),
         Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value == 0.0 && value.is_sign_negative(),
-        Expr::Cast(cast) => matches!(&*cast.expr, Expr::Literal(value, _) if value.data_type().is_string()),
-        Expr::Negative(of) => match &**of {
-            Expr::Cast(cast) => matches!(&*cast.expr, Expr::Literal(..)),
-            of => matches!(of, Expr::Literal(..)),
+        Expr::Literal(..) => false,
+        Expr::Cast(cast) => match &*cast.expr {
+            Expr::Literal(value, _) => value.data_type().is_string(),
+            other => may_be_negative_zero(other),
         },
+        Expr::Negative(of) => is_constant(of),
+        Expr::ScalarFunction(call) => !call.args.is_empty() && call.args.iter().all(is_constant),
+        _ => false,
+    }
+}
+
+/// Says whether an expression is made of literals alone.
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) => true,
+        Expr::Cast(cast) => is_constant(&cast.expr),
+        Expr::Negative(of) => is_constant(of),
+        Expr::ScalarFunction(call) => call.args.iter().all(is_constant),
         _ => false,
     }
 }

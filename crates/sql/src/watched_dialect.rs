@@ -128,7 +128,7 @@ impl Dialect for Watched {
         supports_object_name_double_dot_notation, supports_struct_literal,
         supports_empty_projections, supports_from_first_select,
         supports_from_first_insert, supports_pipe_operator, supports_user_host_grantee,
-        supports_match_against, supports_select_wildcard_exclude, supports_select_exclude,
+        supports_match_against, supports_select_exclude,
         supports_create_table_multi_schema_info_sources, supports_select_modifiers,
         describe_requires_table_keyword, allow_extract_custom, allow_extract_single_quotes,
         supports_extract_comma_syntax, supports_subquery_as_function_arg,
@@ -154,8 +154,7 @@ impl Dialect for Watched {
         supports_create_table_like_parenthesized, supports_semantic_view_table_factor,
         supports_comment_optimizer_hint,
         supports_double_ampersand_operator, supports_binary_kw_as_cast,
-        supports_select_wildcard_replace, supports_select_wildcard_ilike,
-        supports_select_wildcard_rename, supports_select_wildcard_with_alias,
+        supports_select_wildcard_with_alias,
         supports_optimize_table, supports_install, supports_detach, supports_prewhere,
         supports_with_fill, supports_limit_by, supports_interpolate, supports_settings,
         supports_select_format, supports_comma_separated_trim, supports_cte_without_as,
@@ -172,6 +171,28 @@ impl Dialect for Watched {
     }
 
     fn support_map_literal_syntax(&self) -> bool {
+        self.step();
+        true
+    }
+
+    // So are the options of `*`, and stand beside what only PostgreSQL has, as MATERIALIZED.
+
+    fn supports_select_wildcard_exclude(&self) -> bool {
+        self.step();
+        true
+    }
+
+    fn supports_select_wildcard_replace(&self) -> bool {
+        self.step();
+        true
+    }
+
+    fn supports_select_wildcard_ilike(&self) -> bool {
+        self.step();
+        true
+    }
+
+    fn supports_select_wildcard_rename(&self) -> bool {
         self.step();
         true
     }
