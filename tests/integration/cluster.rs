@@ -324,7 +324,8 @@ struct Found {
 /// Words of queries that may have other rows here: those that depend on the order of rows or on the
 /// time, those about other databases and about definitions, which the cluster's tables lack, and those of
 /// variables that were set by queries of tables.
-const APART: [&str; 35] = [
+const APART: [&str; 36] = [
+    "positional join",
     "limit",
     "offset",
     "fetch",
@@ -564,6 +565,10 @@ fn scripts_in_stages() {
 fn compare_scripts(setting: &str) {
     let found: Arc<Mutex<Found>> = Arc::default();
     for file in crate::sql::scripts() {
+        // Macros are of the database of one node, and here only tables are copied, not what transactions define.
+        if file.ends_with("stored_macros.slt") {
+            continue;
+        }
         let database = Database::in_memory(OpenOptions::default()).unwrap();
         let cluster = Cluster::new(3);
         let mut runner = sqllogictest::Runner::new(|| async {
