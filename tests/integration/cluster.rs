@@ -565,7 +565,8 @@ fn scripts_in_stages() {
 fn compare_scripts(setting: &str) {
     let found: Arc<Mutex<Found>> = Arc::default();
     for file in crate::sql::scripts() {
-        // Macros are of the database of one node, and here only tables are copied, not what transactions define.
+        // Macros are of the database of one node, and here only tables are copied, not what transactions
+        // define.
         if file.ends_with("stored_macros.slt") {
             continue;
         }

@@ -164,8 +164,8 @@ fn convert_rows(
     Ok(converted)
 }
 
-/// Returns floating-point numbers with one NaN, which is looked for by its bits: a text may say that it has a sign,
-/// and programs and processors give it others.
+/// Returns floating-point numbers with one NaN, which is looked for by its bits: a text may say that it has a
+/// sign, and programs and processors give it others.
 fn with_one_nan(values: ArrayRef) -> ArrayRef {
     if let Some(doubles) = values.as_primitive_opt::<Float64Type>() {
         let is_other = |value: &f64| value.is_nan() & (value.to_bits() != f64::NAN.to_bits());
