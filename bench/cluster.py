@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import tempfile
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -25,8 +24,8 @@ import hypostyle
 from answers import difference
 from chart import Chart
 from dataset import Pair, ssb, ssb_queries
-from measure import RESULTS, Bar, Measurement, Report, cache_directory, options, timed
-from nodes import Cluster, Cores, Lab
+from measure import RESULTS, Bar, Measurement, Report, options, timed
+from nodes import Cluster, Cores, Lab, laboratory
 from protocol.processes import program
 
 SCALEUP_BAND = (0.5, 0.75)  # of PosDB (Chernishev et al., 2018)
@@ -86,13 +85,8 @@ class Bench:
     def cores(self) -> Cores:
         return Cores(self.options.cores, self.options.coordinator_cores)
 
-    @contextmanager
-    def cluster(self, workers: int) -> Iterator[Cluster]:
-        with (
-            tempfile.TemporaryDirectory(dir=self.lab.directory) as directory,
-            self.lab.cluster(Path(directory), workers, self.cores) as cluster,
-        ):
-            yield cluster
+    def cluster(self, workers: int) -> AbstractContextManager[Cluster]:
+        return self.lab.cluster(workers, self.cores)
 
     def run(self, workers: int, scale_factor: float) -> Run:
         """Return the queries on a cluster, which is made for them."""
@@ -368,12 +362,7 @@ def arguments() -> Namespace:
 
 def main(given: Namespace) -> None:
     report = Report("cluster", given, "Star Schema Benchmark SF {sf:g}")
-    scratch = cache_directory() / "data"
-    scratch.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(dir=scratch, prefix="cluster-") as directory,
-        Lab(given.program, Path(directory)) as lab,
-    ):
+    with laboratory(given.program) as lab:
         shares = f"a worker has {given.cores:g} core, the coordinator {given.coordinator_cores:g}"
         report.note(f"limits: {lab.limits}; {shares}")
         report.note(f"network: {lab.network}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Any
 
 import hypostyle
 
+from measure import cache_directory
 from protocol.processes import PeerError, free_port, run, running, wait_until
 
 GROUPS = Path("/sys/fs/cgroup/cpu")
@@ -215,9 +217,10 @@ class Lab:
             yield node
 
     @contextlib.contextmanager
-    def cluster(self, directory: Path, workers: int, cores: Cores) -> Iterator[Cluster]:
+    def cluster(self, workers: int, cores: Cores) -> Iterator[Cluster]:
         """Start a cluster whose coordinator gets no rows. All its nodes have all cores at first."""
         with contextlib.ExitStack() as stack:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.directory)))
             names = ["coordinator", *(f"worker{number}" for number in range(1, workers + 1))]
             nodes = [
                 stack.enter_context(self.node(directory, name, number))
@@ -254,6 +257,18 @@ class Lab:
         _openssl("req", *KEY, "-subj", f"/CN={host}", "-keyout", key, "-out", request)
         signed = ["-CAcreateserial", "-days", "2", "-extfile", extensions, "-out", certificate]
         _openssl("x509", "-req", "-in", request, *authority, *signed)
+
+
+@contextlib.contextmanager
+def laboratory(program: Path) -> Iterator[Lab]:
+    """Make a lab in a directory of the scratch data, which goes with it."""
+    scratch = cache_directory() / "data"
+    scratch.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(dir=scratch, prefix="cluster-") as directory,
+        Lab(program, Path(directory)) as lab,
+    ):
+        yield lab
 
 
 def _openssl(*words: str | Path) -> None:

@@ -9,7 +9,6 @@ for TPC-H the time of one worker that has all rows.
 
 from __future__ import annotations
 
-import tempfile
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +20,8 @@ import duckdb
 from answers import difference
 from cluster import fetch, numbers, warm
 from dataset import queries, tpch
-from measure import Bar, Measurement, Report, cache_directory, options, timed
-from nodes import Cluster, Cores, Lab
+from measure import Bar, Measurement, Report, options, timed
+from nodes import Cluster, Cores, Lab, laboratory
 from protocol.processes import program
 
 # Keys without gaps, as numbers of orders are, are joined by DataFusion without hashing.
@@ -38,15 +37,6 @@ ONE = "one worker"
 TPCH_WORKERS, TPCH_SPEEDUP = 4, 2.0
 NO_SLOWER = 0.95  # of the speed without stages: runs of one query differ by some percent
 Samples = dict[str, list[float]]
-
-
-@contextmanager
-def cluster(lab: Lab, workers: int, cores: float, coordinator: float) -> Iterator[Cluster]:
-    with (
-        tempfile.TemporaryDirectory(dir=lab.directory) as directory,
-        lab.cluster(Path(directory), workers, Cores(cores, coordinator)) as nodes,
-    ):
-        yield nodes
 
 
 def samples(connection: Any, sql: str, runs: int) -> list[float]:
@@ -70,7 +60,7 @@ def shuffles(given: Namespace, lab: Lab, report: Report) -> None:
     rows = given.rows
     for workers in given.workers:
         with (
-            cluster(lab, workers, given.cores, given.coordinator_cores) as nodes,
+            lab.cluster(workers, Cores(given.cores, given.coordinator_cores)) as nodes,
             nodes.workers[0].connect() as connection,
         ):
             for table, factor in (("one", 2654435761), ("other", 48271)):
@@ -128,9 +118,10 @@ def totals(runs: Samples) -> list[float]:
 def tpch_queries(given: Namespace, lab: Lab, report: Report) -> None:
     """Measure the 22 queries of TPC-H on four workers, and on one that has all rows."""
     known = answers(given.tpch_sf)
-    with cluster(lab, 1, given.tpch_cores, given.coordinator_cores) as nodes:
+    cores = Cores(given.tpch_cores, given.coordinator_cores)
+    with lab.cluster(1, cores) as nodes:
         one, _ = tpch_of(nodes, given, None)
-    with cluster(lab, TPCH_WORKERS, given.tpch_cores, given.coordinator_cores) as nodes:
+    with lab.cluster(TPCH_WORKERS, cores) as nodes:
         in_stages, without = tpch_of(nodes, given, known)
     what = f"TPC-H SF {given.tpch_sf:g}, {TPCH_WORKERS} workers"
     peers = {ONE: totals(one), ASKED: totals(without)}
@@ -156,12 +147,7 @@ def arguments() -> Namespace:
 
 def main(given: Namespace) -> None:
     report = Report("shuffles", given, "Joins and groups by other keys, and TPC-H")
-    scratch = cache_directory() / "data"
-    scratch.mkdir(parents=True, exist_ok=True)
-    with (
-        tempfile.TemporaryDirectory(dir=scratch, prefix="cluster-") as directory,
-        Lab(given.program, Path(directory)) as lab,
-    ):
+    with laboratory(given.program) as lab:
         share = f"a worker has {given.cores:g} core, {given.tpch_cores:g} for TPC-H"
         report.note(
             f"limits: {lab.limits}; {share}; the coordinator has {given.coordinator_cores:g}, and no rows"
