@@ -1,0 +1,218 @@
+//! The place of a query in a statement: the tables that there are, the definitions of WITH, and the rows of the
+//! queries around.
+
+use crate::query::Rows;
+use crate::query::frame::{Frame, Meant, Seen, meant};
+use datafusion::common::{Column, ResolvedTableReference, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::TableSource;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Ident, Query, Statement};
+use hypostyle_error::column_name::ONE_OF;
+use hypostyle_error::{ambiguous_column, external, no_column};
+use hypostyle_sql::identifier::fold;
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The session that a statement is bound in, and the tables that it names.
+pub struct Tables<'a> {
+    pub state: &'a SessionState,
+    sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
+    /// The names that were made for what has none.
+    made: Cell<usize>,
+}
+
+impl<'a> Tables<'a> {
+    /// Asks the session's catalogs for the tables that a query names. One that is not there may be a definition
+    /// of WITH, or is an error where it is bound.
+    ///
+    /// # Errors
+    /// Those of the catalogs.
+    pub async fn read(state: &'a SessionState, query: &Query) -> Result<Self> {
+        let statement = Statement::Query(Box::new(query.clone()));
+        let named = state.resolve_table_references(&DfStatement::Statement(Box::new(statement)))?;
+        let mut sources = HashMap::with_capacity(named.len());
+        for name in named {
+            let full = full_name(state, name);
+            if sources.contains_key(&full) {
+                continue;
+            }
+            if let Ok(schema) = state.schema_for_ref(full.clone())
+                && let Some(table) = schema.table(&full.table).await?
+            {
+                sources.insert(full, provider_as_source(table));
+            }
+        }
+        Ok(Self { state, sources, made: Cell::new(0) })
+    }
+
+    /// Returns the rows of a table, if it is there.
+    pub fn source(&self, name: TableReference) -> Option<Arc<dyn TableSource>> {
+        self.sources.get(&full_name(self.state, name)).cloned()
+    }
+
+    /// Returns a name that nothing else has, and that is shown as another one.
+    pub fn new_name(&self, shown: &str) -> String {
+        let number = self.made.get();
+        self.made.set(number + 1);
+        format!("{shown}{ONE_OF}{number}")
+    }
+}
+
+/// Returns the name of a table with those of its schema and its database.
+fn full_name(state: &SessionState, name: TableReference) -> ResolvedTableReference {
+    let catalog = &state.config_options().catalog;
+    name.resolve(&catalog.default_catalog, &catalog.default_schema)
+}
+
+/// A query that WITH names.
+pub struct Definition {
+    pub name: String,
+    pub rows: Rows,
+}
+
+/// A place of a statement.
+pub struct Scope<'a> {
+    pub tables: &'a Tables<'a>,
+    around: Option<&'a Scope<'a>>,
+    definitions: Vec<Definition>,
+    frame: Option<&'a Frame>,
+}
+
+/// A column that a name means.
+pub struct Named {
+    pub seen: Seen,
+    /// The number of the frame that has it, from the inside out. That of the place itself is 0.
+    pub depth: usize,
+    /// How many parts of the name it takes. The others are fields.
+    pub parts: usize,
+}
+
+impl<'a> Scope<'a> {
+    /// The place of a statement.
+    pub fn new(tables: &'a Tables<'a>) -> Self {
+        Self { tables, around: None, definitions: Vec::new(), frame: None }
+    }
+
+    /// The place of a query within this one.
+    pub fn within<'b>(&'b self) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { tables: self.tables, around: Some(self), definitions: Vec::new(), frame: None }
+    }
+
+    /// The place of clauses about some rows.
+    pub fn over<'b>(&'b self, frame: &'b Frame) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { frame: Some(frame), ..self.within() }
+    }
+
+    /// Gives a query a name from here on.
+    pub fn define(&mut self, definition: Definition) {
+        self.definitions.push(definition);
+    }
+
+    /// Returns the query that WITH calls so, in the nearest scope that has one.
+    pub fn definition(&self, name: &str) -> Option<&Rows> {
+        let mut scopes = std::iter::successors(Some(self), |scope| scope.around);
+        scopes.find_map(|scope| {
+            let own = scope.definitions.iter().rev().find(|definition| definition.name == name);
+            own.map(|definition| &definition.rows)
+        })
+    }
+
+    /// The rows that the place is about.
+    pub fn frame(&self) -> Option<&Frame> {
+        self.frame
+    }
+
+    /// The rows of the places around, from the inside out.
+    fn around(&self) -> impl Iterator<Item = &Frame> {
+        std::iter::successors(self.around, |scope| scope.around).filter_map(|scope| scope.frame)
+    }
+
+    /// Returns the rows at a depth.
+    pub fn frame_at(&self, depth: usize) -> Option<&Frame> {
+        match depth {
+            0 => self.frame,
+            depth => self.around().nth(depth - 1),
+        }
+    }
+
+    /// Returns all frames with their depths.
+    pub fn frames(&self) -> impl Iterator<Item = (usize, &Frame)> {
+        self.frame.map(|frame| (0, frame)).into_iter().chain((1..).zip(self.around()))
+    }
+
+    /// Returns the column of a name whose relation is written before it, in the nearest frame that has both.
+    ///
+    /// # Errors
+    /// `Syntax` (42702) for one that is in several relations of that name.
+    pub fn qualified(&self, name: &[Ident]) -> Result<Option<Named>> {
+        for parts in (2..=name.len().min(4)).rev() {
+            let (relation, column) = name[..parts].split_at(parts - 1);
+            for (depth, frame) in self.frames() {
+                let found = qualified_in(frame, relation, &column[0])?;
+                if let Some(seen) = found {
+                    return Ok(Some(Named { seen, depth, parts }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the column of a frame that a name means by itself.
+    ///
+    /// # Errors
+    /// `Syntax` (42702) for one that is in several relations, or may be several.
+    pub fn alone_in(&self, frame: &Frame, name: &Ident) -> Result<Option<Seen>> {
+        one(frame.column(name), frame, name, None)
+    }
+
+    /// Returns the error that nothing has a name.
+    pub fn unknown(&self, name: &[Ident], more: impl Iterator<Item = String>) -> DataFusionError {
+        let Some((column, table)) = name.split_last() else { return no_name() };
+        let known = self.frames().next().map_or_else(Vec::new, |(_, frame)| frame.known());
+        let more = more.map(Column::new_unqualified);
+        let known = known.into_iter().chain(more).collect();
+        let table = table.last().map(fold);
+        external(no_column(&fold(column), table.as_deref(), name[0].span, known))
+    }
+}
+
+fn no_name() -> DataFusionError {
+    DataFusionError::Internal("a name without parts".into())
+}
+
+/// Returns the column of one of the relations of a name.
+fn qualified_in(frame: &Frame, relation: &[Ident], column: &Ident) -> Result<Option<Seen>> {
+    let mut found: Option<Seen> = None;
+    for relation in frame.relations_called(relation) {
+        let of_relation = one(meant(&relation.columns, column), frame, column, relation.name.last())?;
+        match (&found, of_relation) {
+            (Some(_), Some(_)) => return Err(external(ambiguous_column(&fold(column), column.span))),
+            (None, Some(seen)) => found = Some(seen),
+            (_, None) => {}
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the only column that a name means.
+fn one(found: Meant<'_>, frame: &Frame, name: &Ident, relation: Option<&String>) -> Result<Option<Seen>> {
+    match found {
+        Meant::Nothing => Ok(None),
+        Meant::Column(seen) => Ok(Some(seen.clone())),
+        Meant::Several => Err(external(ambiguous_column(&fold(name), name.span))),
+        Meant::Alike => {
+            let relation = relation.map(String::as_str);
+            Err(external(no_column(&fold(name), relation, name.span, frame.known())))
+        }
+    }
+}
