@@ -56,6 +56,7 @@ pub mod from;
 pub mod group;
 mod name_repair;
 pub mod order;
+pub mod query;
 pub mod scope;
 pub mod select;
 pub mod set_operation;
