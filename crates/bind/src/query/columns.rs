@@ -1,7 +1,7 @@
 //! COLUMNS(…) in an item of SELECT: the item stands for one for each column.
 
 use crate::query::expression::{self, Names};
-use crate::query::frame::Frame;
+use crate::query::frame::{Frame, Seen};
 use crate::query::refusal::{refused, unsupported};
 use crate::query::scope::Scope;
 use crate::query::star;
@@ -29,7 +29,10 @@ pub fn written_out(item: &SelectItem, names: &Names<'_>) -> Result<Option<Vec<Se
         }
         _ => WildcardAdditionalOptions::default(),
     };
-    let columns = names.scope.frame().map_or(&[][..], |frame| &frame.columns);
+    let columns: &[Seen] = match names.scope.frame() {
+        Some(frame) => &frame.columns,
+        None => &[],
+    };
     let shown: Vec<String> =
         star::shown(columns, &options, names)?.into_iter().map(|item| item.name).collect();
     let shown: Vec<&String> = shown.iter().collect();
@@ -50,7 +53,7 @@ fn chosen_by(condition: &Condition, names: &[&String], scope: &Scope<'_>) -> Res
     let inner = outermost.over(&empty);
     let holds = names.iter().enumerate().map(|(place, name)| {
         let bound = expression::bind(&with_name(condition, name), &Names::of(&inner))?;
-        Ok(bound.alias(format!("c{place}")))
+        Ok::<_, DataFusionError>(bound.alias(format!("c{place}")))
     });
     let holds = holds.collect::<Result<Vec<Expr>>>()?;
     let plan = LogicalPlanBuilder::from(empty.plan.clone()).project(holds)?.build()?;

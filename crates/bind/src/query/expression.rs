@@ -153,8 +153,8 @@ fn has_fields(of: &DataType) -> bool {
     matches!(of, DataType::Struct(_) | DataType::Map(..) | DataType::Null)
 }
 
-/// Returns a relation's row: the structure of its columns, or the value of a function. It is NULL in rows that a
-/// join adds.
+/// Returns a relation's row: the structure of its columns, or the value of a function. It is NULL in rows
+/// that a join adds.
 fn row_of(state: &SessionState, relation: &Relation) -> Result<Option<Expr>> {
     let row = match relation.columns.as_slice() {
         [] => return Ok(None),
@@ -339,8 +339,8 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Says whether a name is no column's: a variable, a parameter of a lambda, or one that stands for what has
-    /// been bound.
+    /// Says whether a name is no column's: a variable, a parameter of a lambda, or one that stands for what
+    /// has been bound.
     fn is_bound(&self, name: &Ident) -> bool {
         let is_variable = name.value.starts_with('@') && name.quote_style.is_none();
         let is_slot = name.value.contains(ONE_OF) && self.found.iter().any(|slot| slot.name == name.value);

@@ -82,7 +82,8 @@ impl Frame {
         }
     }
 
-    /// Returns the column of the only series there is, which was called `value` before it had a name of its own.
+    /// Returns the column of the only series there is, which was called `value` before it had a name of its
+    /// own.
     fn series(&self, name: &Ident) -> Option<&Seen> {
         if name.quote_style.is_some() || fold(name) != "value" {
             return None;
@@ -158,8 +159,8 @@ impl Frame {
     }
 }
 
-/// Returns the column that a name means: the one that is so in lower case, or else the one that is written so, or
-/// else the only one that differs in capitals alone. In quotes it is the one that is written so.
+/// Returns the column that a name means: the one that is so in lower case, or else the one that is written
+/// so, or else the only one that differs in capitals alone. In quotes it is the one that is written so.
 pub fn meant<'a>(columns: &'a [Seen], name: &Ident) -> Meant<'a> {
     let folded = fold(name);
     let found = one_of(columns.iter().filter(|seen| seen.name == folded));

@@ -1,4 +1,5 @@
-//! FROM: relations, their aliases, LATERAL, functions and lists. Each becomes a frame; `join` puts them together.
+//! FROM: relations, their aliases, LATERAL, functions and lists. Each becomes a frame; `join` puts them
+//! together.
 
 use crate::from::function_tables::name_of;
 use crate::group::group_keys::PrimaryKeys;
@@ -159,8 +160,8 @@ fn frame_of(rows: Rows, name: Vec<String>) -> Frame {
     Frame::of(plan, relation)
 }
 
-/// Returns the frame of rows under an alias, or else under a name of their own; without either nothing can stand
-/// before the names of their columns.
+/// Returns the frame of rows under an alias, or else under a name of their own; without either nothing can
+/// stand before the names of their columns.
 fn relation(rows: Rows, alias: Option<&TableAlias>, own: Option<&str>, scope: &Scope<'_>) -> Result<Frame> {
     let (rows, name) = match alias {
         Some(alias) => (with::named(rows, alias)?, Some(fold(&alias.name))),

@@ -133,8 +133,8 @@ fn joined(sides: (LogicalPlan, LogicalPlan), both: Frame, kind: JoinType, by: By
     Ok(Frame { plan: LogicalPlan::Join(join), ..both })
 }
 
-/// Returns the right side of a join as a node of its own, where it depends on the left one and not only what is
-/// LATERAL within it does.
+/// Returns the right side of a join as a node of its own, where it depends on the left one and not only what
+/// is LATERAL within it does.
 fn marked(right: LogicalPlan, left: &LogicalPlan) -> LogicalPlan {
     let is_within = |of: &LogicalPlan| match of {
         LogicalPlan::SubqueryAlias(alias) => matches!(alias.input.as_ref(), LogicalPlan::Subquery(_)),

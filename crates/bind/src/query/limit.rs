@@ -1,4 +1,5 @@
-//! LIMIT, OFFSET and FETCH. Those of a percentage, of a subquery and with ties count rows (`order::percent_limit`).
+//! LIMIT, OFFSET and FETCH. Those of a percentage, of a subquery and with ties count rows
+//! (`order::percent_limit`).
 
 use crate::order::percent_limit;
 use crate::query::Rows;

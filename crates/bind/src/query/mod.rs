@@ -1,8 +1,8 @@
 //! Binds queries: a walk over the syntax tree with scopes of our own, in which each name is looked up once.
 //!
 //! A query becomes a plan and the names of its columns ([`Rows`]). Only expressions without names are left to
-//! DataFusion's planner (`expression`): each name and each subquery of one is bound here, and stands in it as a
-//! column of its own. docs/decisions/0037 has the design. Nothing uses it yet but its tests.
+//! DataFusion's planner (`expression`): each name and each subquery of one is bound here, and stands in it as
+//! a column of its own. docs/decisions/0037 has the design. Nothing uses it yet but its tests.
 
 mod columns;
 mod expression;

@@ -1,5 +1,5 @@
-//! ORDER BY, DISTINCT and DISTINCT ON: keys by place, by name and by expression, and the projection of a SELECT,
-//! in which keys that are no items are computed beside these.
+//! ORDER BY, DISTINCT and DISTINCT ON: keys by place, by name and by expression, and the projection of a
+//! SELECT, in which keys that are no items are computed beside these.
 
 use crate::query::Rows;
 use crate::query::expression::{self, Item, Names, is_literal, name_in, number_in, replaced};
@@ -221,8 +221,8 @@ fn is_over(expr: &Expr, columns: &[Column]) -> Result<bool> {
     Ok(!has_subquery && expr.column_refs().into_iter().all(|column| columns.contains(column)))
 }
 
-/// Returns the first rows of equal keys in an order. The order begins with these keys, in any order, each as often
-/// as it may be.
+/// Returns the first rows of equal keys in an order. The order begins with these keys, in any order, each as
+/// often as it may be.
 fn distinct_on(
     plan: LogicalPlan,
     mut on: Vec<Expr>,

@@ -1,5 +1,5 @@
-//! The place of a query in a statement: the tables that there are, the definitions of WITH, and the rows of the
-//! queries around.
+//! The place of a query in a statement: the tables that there are, the definitions of WITH, and the rows of
+//! the queries around.
 
 use crate::query::Rows;
 use crate::query::frame::{Frame, Meant, Seen, meant};
@@ -26,8 +26,8 @@ pub struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Asks the session's catalogs for the tables that a query names. One that is not there may be a definition
-    /// of WITH, or is an error where it is bound.
+    /// Asks the session's catalogs for the tables that a query names. One that is not there may be a
+    /// definition of WITH, or is an error where it is bound.
     ///
     /// # Errors
     /// Those of the catalogs.

@@ -7,6 +7,7 @@ use crate::query::scope::Scope;
 use crate::query::{Rows, from, group, order, star, unnest, window};
 use datafusion::common::Column;
 use datafusion::error::Result;
+use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{OrderBy, Select, WindowSpec};
 use hypostyle_error::column_name::ONE_OF;
@@ -138,6 +139,8 @@ pub fn told_apart(items: impl IntoIterator<Item = (String, Expr)>) -> Vec<Expr> 
         };
         match expr {
             Expr::Column(column) if column.name == own => Expr::Column(column),
+            // The name by which a function was called is none that the column has.
+            Expr::Alias(Alias { expr, relation: None, metadata: None, .. }) => expr.alias(own),
             other => other.alias(own),
         }
     });

@@ -14,8 +14,8 @@ use hypostyle_sql::build;
 /// Binds the body of a query.
 ///
 /// # Errors
-/// `Syntax` (42601) for sides of other numbers of columns; `Unsupported` for a statement that writes; those of the
-/// sides.
+/// `Syntax` (42601) for sides of other numbers of columns; `Unsupported` for a statement that writes; those
+/// of the sides.
 pub fn bind(body: &SetExpr, scope: &Scope<'_>) -> Result<Rows> {
     // A chain stands in the tree as deep as it is long.
     let (mut first, mut behind) = (body, Vec::new());

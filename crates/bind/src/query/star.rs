@@ -1,5 +1,5 @@
-//! Items of SELECT: `*`, `t.*` and `(s).*` with EXCLUDE, REPLACE, RENAME and ILIKE, the fields of a structure that
-//! is unnested, and what an item without a name is called.
+//! Items of SELECT: `*`, `t.*` and `(s).*` with EXCLUDE, REPLACE, RENAME and ILIKE, the fields of a structure
+//! that is unnested, and what an item without a name is called.
 
 use crate::query::columns;
 use crate::query::expression::{self, Item, Names, field_of, name_in, no_relation};
@@ -9,7 +9,7 @@ use arrow::array::StringArray;
 use arrow::compute::ilike;
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr as SqlExpr, Ident, ObjectName, RenameSelectItem, Select, SelectItem,
@@ -71,7 +71,8 @@ fn computed(expr: &SqlExpr, alias: Option<&Ident>, names: &Names<'_>) -> Result<
     {
         let state = names.scope.tables.state;
         let field = |name: &String| {
-            Ok(Item { name: name.clone(), expr: field_of(state, unnest.expr.as_ref().clone(), name)? })
+            let expr = field_of(state, unnest.expr.as_ref().clone(), name)?;
+            Ok::<_, DataFusionError>(Item { name: name.clone(), expr })
         };
         return of.iter().map(|of| field(of.name())).collect();
     }
@@ -82,8 +83,8 @@ fn computed(expr: &SqlExpr, alias: Option<&Ident>, names: &Names<'_>) -> Result<
     Ok(vec![Item { name, expr: bound }])
 }
 
-/// Returns what an item without a name is called: as a column or a field that it is, also where that is cast, and
-/// else as it is written.
+/// Returns what an item without a name is called: as a column or a field that it is, also where that is cast,
+/// and else as it is written.
 fn name_of(expr: &SqlExpr) -> String {
     let name = match expr {
         SqlExpr::Cast { expr: inner, .. } => name_in(inner),
@@ -111,7 +112,10 @@ fn of_relation(
         if depth == 0 {
             return shown(&relation.columns, options, names);
         }
-        let outer = |seen: &Seen| Ok(Seen { expr: frame.outer(seen.expr.clone())?, ..seen.clone() });
+        let outer = |seen: &Seen| {
+            let expr = frame.outer(seen.expr.clone())?;
+            Ok::<_, DataFusionError>(Seen { expr, ..seen.clone() })
+        };
         let columns = relation.columns.iter().map(outer).collect::<Result<Vec<_>>>()?;
         return shown(&columns, options, names);
     }
@@ -151,8 +155,10 @@ fn fields(
     }
     let state = names.scope.tables.state;
     let kept = fields.iter().filter(|field| !excluded.contains(field.name()));
-    let item =
-        |name: &String| Ok(Item { name: name.clone(), expr: field_of(state, structure.clone(), name)? });
+    let item = |name: &String| {
+        let expr = field_of(state, structure.clone(), name)?;
+        Ok::<_, DataFusionError>(Item { name: name.clone(), expr })
+    };
     kept.map(|field| item(field.name())).collect()
 }
 

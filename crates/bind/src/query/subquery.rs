@@ -147,8 +147,8 @@ pub fn array(query: &Query, names: &Names<'_>) -> Result<Bound> {
     Ok((Expr::ScalarSubquery(subquery), field))
 }
 
-/// Returns an expression with those aggregates as columns of the rows around that name columns of these alone: they
-/// are aggregates of these rows (ISO/IEC 9075-2, 6.9), and are computed with their groups.
+/// Returns an expression with those aggregates as columns of the rows around that name columns of these
+/// alone: they are aggregates of these rows (ISO/IEC 9075-2, 6.9), and are computed with their groups.
 ///
 /// # Errors
 /// `Syntax` (42803) where the rows around have no groups.

@@ -38,8 +38,8 @@ pub fn named(definitions: &[NamedWindowDefinition]) -> Result<Vec<(String, Windo
 /// Returns a window written out.
 ///
 /// # Errors
-/// `UnknownName` (42704) for a name that no window has, and `Syntax` (42P20) for a window that begins as another
-/// and has what that one has.
+/// `UnknownName` (42704) for a name that no window has, and `Syntax` (42P20) for a window that begins as
+/// another and has what that one has.
 pub fn spec_of(window: &WindowType, named: &[(String, WindowSpec)]) -> Result<WindowSpec> {
     match window {
         WindowType::NamedWindow(name) => called(name, named).cloned(),

@@ -1,5 +1,5 @@
-//! WITH: queries that others name, bound where they are defined; recursive ones; and those whose rows are computed
-//! once.
+//! WITH: queries that others name, bound where they are defined; recursive ones; and those whose rows are
+//! computed once.
 
 use crate::query::refusal::refused;
 use crate::query::scope::{Definition, Scope};
@@ -70,8 +70,8 @@ pub fn named(rows: Rows, alias: &TableAlias) -> Result<Rows> {
     Ok(Rows { plan, names })
 }
 
-/// Returns the plan of a definition, under its name. All that name it have one input, which is computed once where
-/// it has to be: AS MATERIALIZED, or where it gives other rows each time.
+/// Returns the plan of a definition, under its name. All that name it have one input, which is computed once
+/// where it has to be: AS MATERIALIZED, or where it gives other rows each time.
 fn called(plan: LogicalPlan, name: &str, materialized: Option<&CteAsMaterialized>) -> Result<LogicalPlan> {
     let is_volatile = any_node(&plan, |node| has_expression(node, Expr::is_volatile_node));
     let is_wanted = is_volatile || matches!(materialized, Some(CteAsMaterialized::Materialized));
