@@ -196,15 +196,26 @@ fn with_keys(
                 } else if is_distinct {
                     return Err(no_item());
                 } else {
-                    let name = format!("key{ONE_OF}{}", outputs.len());
-                    outputs.push(expr.alias(&name));
-                    Expr::Column(Column::from_name(name))
+                    let hidden = behind(expr, &columns, outputs.len());
+                    let key = Expr::Column(column_of(&hidden));
+                    if !outputs.contains(&hidden) {
+                        outputs.push(hidden);
+                    }
+                    key
                 }
             }
         };
         keys.push(key.sort(ascending, nulls_first));
     }
     Ok((outputs, keys))
+}
+
+/// Returns a key that is computed behind items, at a place. A column keeps its name, if no item has it.
+fn behind(key: Expr, items: &[Column], place: usize) -> Expr {
+    match key {
+        Expr::Column(column) if items.iter().all(|item| item.name != column.name) => Expr::Column(column),
+        other => other.alias(format!("key{ONE_OF}{place}")),
+    }
 }
 
 fn no_item() -> DataFusionError {
