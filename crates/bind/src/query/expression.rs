@@ -3,6 +3,7 @@
 
 use crate::expression::aliased_calls;
 use crate::query::frame::{Frame, Relation};
+use crate::query::parts::Item;
 use crate::query::refusal::{refused, unknown};
 use crate::query::scope::{Named, Scope};
 use crate::query::{subquery, window};
@@ -24,13 +25,6 @@ use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::{checked, done, walk_mut};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-
-/// An item of SELECT.
-#[derive(Clone, Debug)]
-pub struct Item {
-    pub name: String,
-    pub expr: Expr,
-}
 
 /// What names in an expression mean.
 #[derive(Clone, Copy)]
@@ -485,24 +479,4 @@ pub fn number_in(expr: &SqlExpr) -> Option<&str> {
         },
         _ => None,
     }
-}
-
-/// Says whether an expression is a literal, which is the same wherever it stands.
-pub fn is_literal(expr: &Expr) -> bool {
-    matches!(expr, Expr::Literal(..))
-}
-
-/// Returns an expression with others in the place of some, the largest first.
-///
-/// # Errors
-/// Those of DataFusion.
-pub fn replaced(expr: Expr, pairs: &[(Expr, Expr)]) -> Result<Expr> {
-    if pairs.is_empty() {
-        return Ok(expr);
-    }
-    let replaced = expr.transform_down(|part| match pairs.iter().find(|(of, _)| *of == part) {
-        Some((_, other)) => Ok(Transformed::new(other.clone(), true, TreeNodeRecursion::Jump)),
-        None => Ok(Transformed::no(part)),
-    });
-    replaced.data()
 }

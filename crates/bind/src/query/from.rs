@@ -5,10 +5,11 @@ use crate::from::function_tables::name_of;
 use crate::group::group_keys::PrimaryKeys;
 use crate::query::expression::{self, Names, field_of};
 use crate::query::frame::{Frame, Relation, Seen};
+use crate::query::parts::told_apart;
 use crate::query::refusal::{refused, unsupported};
+use crate::query::rows::{Rows, named};
 use crate::query::scope::Scope;
-use crate::query::select::told_apart;
-use crate::query::{Rows, join, rows, unnest, with};
+use crate::query::{join, unnest};
 use arrow::datatypes::DataType;
 use datafusion::catalog::TableFunctionArgs as GivenArguments;
 use datafusion::common::{Column, DFSchema, Diagnostic, Span, Spans, TableReference};
@@ -72,7 +73,7 @@ pub fn factor(factor: &TableFactor, scope: &Scope<'_>, beside: Option<&Scope<'_>
             .and_then(|rows| called(rows, alias.as_ref(), &last(name)?, scope)),
         TableFactor::Derived { lateral, subquery, alias, .. } => {
             let around = if *lateral { around } else { scope };
-            let Rows { plan, names } = rows(subquery, &around.within())?;
+            let Rows { plan, names } = around.rows(subquery)?;
             let plan = lateral_in(plan, scope, around);
             relation(Rows { plan, names }, alias.as_ref(), None, scope)
         }
@@ -164,7 +165,7 @@ fn frame_of(rows: Rows, name: Vec<String>) -> Frame {
 /// stand before the names of their columns.
 fn relation(rows: Rows, alias: Option<&TableAlias>, own: Option<&str>, scope: &Scope<'_>) -> Result<Frame> {
     let (rows, name) = match alias {
-        Some(alias) => (with::named(rows, alias)?, Some(fold(&alias.name))),
+        Some(alias) => (named(rows, alias)?, Some(fold(&alias.name))),
         None => (rows, own.map(str::to_string)),
     };
     let in_plan = name.clone().unwrap_or_else(|| scope.tables.new_name("derived"));

@@ -1,10 +1,10 @@
 //! GROUP BY: its keys and sets, and what may stand beside them (ISO/IEC 9075-2, 7.12): aggregates, the keys
 //! themselves, and columns of a table whose primary key is among these.
 
-use crate::query::expression::{self, Names, is_literal, number_in, replaced};
+use crate::query::expression::{self, Names, number_in};
 use crate::query::frame::{Frame, Relation};
+use crate::query::parts::{Parts, is_literal, replaced};
 use crate::query::refusal::{refused, unsupported};
-use crate::query::select::Parts;
 use crate::query::subquery::each_subquery;
 use crate::query::unnest;
 use datafusion::common::{Column, DFSchema};

@@ -27,7 +27,7 @@ struct By {
 /// # Errors
 /// `Syntax` (42712) for relations of one name.
 pub fn cross(mut left: Frame, mut right: Frame) -> Result<Frame> {
-    let both = beside(&mut left, &mut right)?;
+    let both = side_by_side(&mut left, &mut right)?;
     joined((left.plan, right.plan), both, JoinType::Inner, By::default())
 }
 
@@ -64,7 +64,7 @@ pub fn bind(mut left: Frame, join: &SqlJoin, scope: &Scope<'_>, around: Option<&
         left.may_be_added();
     }
     let (columns, relations) = (left.columns.len(), left.relations.len());
-    let mut both = beside(&mut left, &mut right)?;
+    let mut both = side_by_side(&mut left, &mut right)?;
     let by = match (constraint, using) {
         (_, Some((columns, by))) => {
             both.columns = columns;
@@ -106,7 +106,7 @@ fn kind_of(operator: &JoinOperator) -> Result<(JoinType, &JoinConstraint)> {
 }
 
 /// Returns the relations and columns of two sides as those of one frame, without its rows.
-fn beside(left: &mut Frame, right: &mut Frame) -> Result<Frame> {
+fn side_by_side(left: &mut Frame, right: &mut Frame) -> Result<Frame> {
     let is_called = |relation: &&Relation| {
         !relation.name.is_empty() && left.relations.iter().any(|other| other.name == relation.name)
     };

@@ -2,9 +2,9 @@
 //! (`order::percent_limit`).
 
 use crate::order::percent_limit;
-use crate::query::Rows;
 use crate::query::expression::{self, Names};
 use crate::query::refusal::unsupported;
+use crate::query::rows::Rows;
 use crate::query::scope::Scope;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlanBuilder};

@@ -1,6 +1,6 @@
 //! Binds queries: a walk over the syntax tree with scopes of our own, in which each name is looked up once.
 //!
-//! A query becomes a plan and the names of its columns ([`Rows`]). Only expressions without names are left to
+//! A query becomes a plan and the names of its columns (`rows`). Only expressions without names are left to
 //! DataFusion's planner (`expression`): each name and each subquery of one is bound here, and stands in it as
 //! a column of its own. docs/decisions/0037 has the design. Nothing uses it yet but its tests.
 
@@ -12,7 +12,9 @@ mod group;
 mod join;
 mod limit;
 mod order;
+mod parts;
 mod refusal;
+mod rows;
 pub mod scope;
 mod select;
 mod set_operation;
@@ -25,6 +27,7 @@ mod values;
 mod window;
 mod with;
 
+use crate::query::rows::Rows;
 use crate::query::scope::{Scope, Tables};
 use datafusion::common::TableReference;
 use datafusion::error::Result;
@@ -34,21 +37,12 @@ use datafusion::sql::sqlparser::ast::{Query, SetExpr};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// A query that is bound.
-#[derive(Clone, Debug)]
-pub struct Rows {
-    /// Its plan, whose columns have names that differ.
-    pub plan: LogicalPlan,
-    /// What its columns are called: some may have one name.
-    pub names: Vec<String>,
-}
-
 /// Binds a query of a session.
 ///
 /// # Errors
 /// Those of [`bind`], and of the session's catalogs.
 pub async fn bind_query(state: &SessionState, query: &Query) -> Result<LogicalPlan> {
-    let tables = Tables::read(state, query).await?;
+    let tables = Tables::read(state, query, bound).await?;
     bind(query, &Scope::new(&tables))
 }
 
@@ -58,7 +52,7 @@ pub async fn bind_query(state: &SessionState, query: &Query) -> Result<LogicalPl
 /// # Errors
 /// `UnknownName` for what there is not, `Syntax` for what means nothing, and those of DataFusion.
 pub fn bind(query: &Query, scope: &Scope<'_>) -> Result<LogicalPlan> {
-    let Rows { plan, names } = rows(query, scope)?;
+    let Rows { plan, names } = scope.rows(query)?;
     if plan.schema().fields().iter().map(|field| field.name()).eq(&names) {
         return Ok(plan);
     }
@@ -72,11 +66,8 @@ pub fn bind(query: &Query, scope: &Scope<'_>) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Projection(Projection::try_new(named.collect(), Arc::new(plan))?))
 }
 
-/// Binds a query within another one.
-///
-/// # Errors
-/// Those of [`bind`].
-pub(crate) fn rows(query: &Query, scope: &Scope<'_>) -> Result<Rows> {
+/// Binds the parts of a query in their order, at a place of its own.
+fn bound(query: &Query, scope: &Scope<'_>) -> Result<Rows> {
     let scope = with::defined(query.with.as_ref(), scope)?;
     let rows = match query.body.as_ref() {
         SetExpr::Select(select) => select::bind(select, query.order_by.as_ref(), &scope)?,

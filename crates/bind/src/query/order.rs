@@ -1,12 +1,12 @@
 //! ORDER BY, DISTINCT and DISTINCT ON: keys by place, by name and by expression, and the projection of a
 //! SELECT, in which keys that are no items are computed beside these.
 
-use crate::query::Rows;
-use crate::query::expression::{self, Item, Names, is_literal, name_in, number_in, replaced};
+use crate::query::expression::{self, Names, name_in, number_in};
 use crate::query::frame::{Frame, Seen};
+use crate::query::parts::{By, Item, Key, Parts, column_of, is_literal, replaced, told_apart};
 use crate::query::refusal::{refused, unsupported};
+use crate::query::rows::Rows;
 use crate::query::scope::Scope;
-use crate::query::select::{Parts, column_of, told_apart};
 use crate::query::subquery::each_subquery;
 use datafusion::common::Column;
 use datafusion::error::{DataFusionError, Result};
@@ -18,22 +18,6 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::identifier::fold;
 use std::sync::Arc;
-
-/// A key of ORDER BY.
-#[derive(Debug)]
-pub struct Key {
-    pub by: By,
-    ascending: bool,
-    nulls_first: bool,
-}
-
-/// What a key is.
-#[derive(Debug)]
-pub enum By {
-    /// The item at a place.
-    Item(usize),
-    Expr(Expr),
-}
 
 /// Binds the keys of a query whose items have names.
 ///
@@ -61,10 +45,10 @@ fn means_all(name: &Ident, names: &Names<'_>) -> bool {
 }
 
 fn all(options: &OrderByOptions, names: &Names<'_>) -> Vec<Key> {
-    (0..names.items.len()).map(|place| by(By::Item(place), options, names)).collect()
+    (0..names.items.len()).map(|place| key_of(By::Item(place), options, names)).collect()
 }
 
-fn by(by: By, options: &OrderByOptions, names: &Names<'_>) -> Key {
+fn key_of(by: By, options: &OrderByOptions, names: &Names<'_>) -> Key {
     let ascending = options.asc.unwrap_or(true);
     let state = names.scope.tables.state;
     let nulls_first = options.nulls_first.unwrap_or_else(|| {
@@ -88,7 +72,7 @@ fn key(key: &OrderByExpr, names: &Names<'_>) -> Result<Key> {
             }
         }
     };
-    Ok(by(what, &key.options, names))
+    Ok(key_of(what, &key.options, names))
 }
 
 /// Returns the place of the item that a key is by its place or by its name.
@@ -196,7 +180,7 @@ fn with_keys(
                 } else if is_distinct {
                     return Err(no_item());
                 } else {
-                    let hidden = behind(expr, &columns, outputs.len());
+                    let hidden = hidden_item(expr, &columns, outputs.len());
                     let key = Expr::Column(column_of(&hidden));
                     if !outputs.contains(&hidden) {
                         outputs.push(hidden);
@@ -211,7 +195,7 @@ fn with_keys(
 }
 
 /// Returns a key that is computed behind items, at a place. A column keeps its name, if no item has it.
-fn behind(key: Expr, items: &[Column], place: usize) -> Expr {
+fn hidden_item(key: Expr, items: &[Column], place: usize) -> Expr {
     match key {
         Expr::Column(column) if items.iter().all(|item| item.name != column.name) => Expr::Column(column),
         other => other.alias(format!("key{ONE_OF}{place}")),

@@ -1,8 +1,8 @@
 //! The place of a query in a statement: the tables that there are, the definitions of WITH, and the rows of
 //! the queries around.
 
-use crate::query::Rows;
 use crate::query::frame::{Frame, Meant, Seen, meant};
+use crate::query::rows::Rows;
 use datafusion::common::{Column, ResolvedTableReference, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
@@ -17,9 +17,14 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+/// Binds a query within another one. The clauses that have queries know it by this alone, so that none of
+/// them names those that it has.
+pub type Binder = fn(&Query, &Scope<'_>) -> Result<Rows>;
+
 /// The session that a statement is bound in, and the tables that it names.
 pub struct Tables<'a> {
     pub state: &'a SessionState,
+    binder: Binder,
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The names that were made for what has none.
     made: Cell<usize>,
@@ -31,7 +36,7 @@ impl<'a> Tables<'a> {
     ///
     /// # Errors
     /// Those of the catalogs.
-    pub async fn read(state: &'a SessionState, query: &Query) -> Result<Self> {
+    pub async fn read(state: &'a SessionState, query: &Query, binder: Binder) -> Result<Self> {
         let statement = Statement::Query(Box::new(query.clone()));
         let named = state.resolve_table_references(&DfStatement::Statement(Box::new(statement)))?;
         let mut sources = HashMap::with_capacity(named.len());
@@ -46,7 +51,7 @@ impl<'a> Tables<'a> {
                 sources.insert(full, provider_as_source(table));
             }
         }
-        Ok(Self { state, sources, made: Cell::new(0) })
+        Ok(Self { state, binder, sources, made: Cell::new(0) })
     }
 
     /// Returns the rows of a table, if it is there.
@@ -113,6 +118,14 @@ impl<'a> Scope<'a> {
         Scope { frame: Some(frame), ..self.within() }
     }
 
+    /// Binds a query within this place.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn rows(&self, query: &Query) -> Result<Rows> {
+        (self.tables.binder)(query, &self.within())
+    }
+
     /// Gives a query a name from here on.
     pub fn define(&mut self, definition: Definition) {
         self.definitions.push(definition);
@@ -133,7 +146,7 @@ impl<'a> Scope<'a> {
     }
 
     /// The rows of the places around, from the inside out.
-    fn around(&self) -> impl Iterator<Item = &Frame> {
+    fn frames_around(&self) -> impl Iterator<Item = &Frame> {
         std::iter::successors(self.around, |scope| scope.around).filter_map(|scope| scope.frame)
     }
 
@@ -141,13 +154,13 @@ impl<'a> Scope<'a> {
     pub fn frame_at(&self, depth: usize) -> Option<&Frame> {
         match depth {
             0 => self.frame,
-            depth => self.around().nth(depth - 1),
+            depth => self.frames_around().nth(depth - 1),
         }
     }
 
     /// Returns all frames with their depths.
     pub fn frames(&self) -> impl Iterator<Item = (usize, &Frame)> {
-        self.frame.map(|frame| (0, frame)).into_iter().chain((1..).zip(self.around()))
+        self.frame.map(|frame| (0, frame)).into_iter().chain((1..).zip(self.frames_around()))
     }
 
     /// Returns the column of a name whose relation is written before it, in the nearest frame that has both.

@@ -1,57 +1,15 @@
-//! SELECT: its clauses in the order in which they are bound, and what its columns are called.
+//! SELECT: its clauses, in the order in which they are bound.
 
-use crate::query::expression::{self, Item, Names};
-use crate::query::order::{By, Key};
+use crate::query::expression::{self, Names};
+use crate::query::parts::Parts;
 use crate::query::refusal::unsupported;
+use crate::query::rows::Rows;
 use crate::query::scope::Scope;
-use crate::query::{Rows, from, group, order, star, unnest, window};
-use datafusion::common::Column;
+use crate::query::{from, group, order, star, unnest, window};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan};
 use datafusion::sql::sqlparser::ast::{OrderBy, Select, WindowSpec};
-use hypostyle_error::column_name::ONE_OF;
-use std::collections::HashSet;
 use std::sync::Arc;
-
-/// The expressions of a SELECT that stand behind its groups.
-#[derive(Debug, Default)]
-pub struct Parts {
-    pub items: Vec<Item>,
-    pub having: Option<Expr>,
-    pub qualify: Option<Expr>,
-    /// The keys of DISTINCT ON.
-    pub on: Vec<Expr>,
-    pub order: Vec<Key>,
-}
-
-impl Parts {
-    pub fn each(&self) -> impl Iterator<Item = &Expr> {
-        let keys = self.order.iter().filter_map(|key| match &key.by {
-            By::Expr(expr) => Some(expr),
-            By::Item(_) => None,
-        });
-        let items = self.items.iter().map(|item| &item.expr);
-        items.chain(&self.having).chain(&self.qualify).chain(&self.on).chain(keys)
-    }
-
-    /// Puts others in the place of all expressions.
-    ///
-    /// # Errors
-    /// Those of the function.
-    pub fn map(&mut self, mut other: impl FnMut(Expr) -> Result<Expr>) -> Result<()> {
-        let keys = self.order.iter_mut().filter_map(|key| match &mut key.by {
-            By::Expr(expr) => Some(expr),
-            By::Item(_) => None,
-        });
-        let items = self.items.iter_mut().map(|item| &mut item.expr);
-        let all = items.chain(&mut self.having).chain(&mut self.qualify).chain(&mut self.on).chain(keys);
-        for expr in all {
-            *expr = other(std::mem::take(expr))?;
-        }
-        Ok(())
-    }
-}
 
 /// Binds a SELECT, and the ORDER BY of a query that it is.
 ///
@@ -127,31 +85,4 @@ fn parts_of(
 /// That of DataFusion for a condition that is no BOOLEAN.
 pub fn filtered(plan: LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
     Filter::try_new(condition, Arc::new(plan)).map(LogicalPlan::Filter)
-}
-
-/// Returns expressions as columns of names that differ. One that is a column of its name stays this column.
-pub fn told_apart(items: impl IntoIterator<Item = (String, Expr)>) -> Vec<Expr> {
-    let mut taken = HashSet::new();
-    let told = items.into_iter().enumerate().map(|(place, (name, expr))| {
-        let own = match taken.insert(name.clone()) {
-            true => name,
-            false => format!("{name}{ONE_OF}{place}"),
-        };
-        match expr {
-            Expr::Column(column) if column.name == own => Expr::Column(column),
-            // The name by which a function was called is none that the column has.
-            Expr::Alias(Alias { expr, relation: None, metadata: None, .. }) => expr.alias(own),
-            other => other.alias(own),
-        }
-    });
-    told.collect()
-}
-
-/// Returns the column that such an expression is in the plan that has it.
-pub fn column_of(told: &Expr) -> Column {
-    match told {
-        Expr::Column(column) => column.clone(),
-        Expr::Alias(alias) => Column::new(alias.relation.clone(), &alias.name),
-        other => Column::new_unqualified(other.schema_name().to_string()),
-    }
 }

@@ -1,8 +1,9 @@
 //! UNION, INTERSECT and EXCEPT, with ALL and BY NAME, and what stands for one of their sides.
 
 use crate::query::refusal::{refused, unsupported};
+use crate::query::rows::Rows;
 use crate::query::scope::Scope;
-use crate::query::{Rows, rows, select, values};
+use crate::query::{select, values};
 use crate::set_operation::{multiset, union_structures};
 use datafusion::common::DFSchema;
 use datafusion::error::Result;
@@ -34,9 +35,9 @@ pub fn bind(body: &SetExpr, scope: &Scope<'_>) -> Result<Rows> {
 fn side(body: &SetExpr, scope: &Scope<'_>) -> Result<Rows> {
     match body {
         SetExpr::Select(select) => select::bind(select, None, scope),
-        SetExpr::Query(query) => rows(query, scope),
+        SetExpr::Query(query) => scope.rows(query),
         SetExpr::Values(values) => values::bind(values, scope),
-        SetExpr::Table(table) => rows(&of_table(table)?, scope),
+        SetExpr::Table(table) => scope.rows(&of_table(table)?),
         SetExpr::SetOperation { .. } => bind(body, scope),
         SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) => {
             Err(unsupported("a statement that writes in this place"))

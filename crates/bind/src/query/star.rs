@@ -2,8 +2,9 @@
 //! that is unnested, and what an item without a name is called.
 
 use crate::query::columns;
-use crate::query::expression::{self, Item, Names, field_of, name_in, no_relation};
+use crate::query::expression::{self, Names, field_of, name_in, no_relation};
 use crate::query::frame::Seen;
+use crate::query::parts::Item;
 use crate::query::refusal::{refused, unknown, unsupported};
 use arrow::array::StringArray;
 use arrow::compute::ilike;

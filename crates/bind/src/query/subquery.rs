@@ -3,7 +3,6 @@
 
 use crate::query::expression::{self, Names, Slots, call};
 use crate::query::refusal::{internal, refused, unsupported};
-use crate::query::rows;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Spans};
@@ -61,7 +60,7 @@ fn query_in(expr: &SqlExpr) -> Option<&Query> {
 
 /// Binds a subquery.
 fn subquery_of(query: &Query, names: &Names<'_>) -> Result<Subquery> {
-    let plan = rows(query, &names.scope.within())?.plan;
+    let plan = names.scope.rows(query)?.plan;
     Ok(Subquery {
         outer_ref_columns: plan.all_out_ref_exprs(),
         subquery: Arc::new(plan),
@@ -159,7 +158,9 @@ pub fn with_aggregates_around(planned: Expr, slots: &Slots<'_>) -> Result<Expr> 
             _ => None,
         };
         match depth {
-            Some(depth) => Ok(Transformed::new(around(expr, depth, slots)?, true, TreeNodeRecursion::Jump)),
+            Some(depth) => {
+                Ok(Transformed::new(moved_out(expr, depth, slots)?, true, TreeNodeRecursion::Jump))
+            }
             None => Ok(Transformed::no(expr)),
         }
     });
@@ -179,7 +180,7 @@ fn depth_of(call: &Expr, slots: &Slots<'_>) -> Result<Option<usize>> {
 }
 
 /// Has the frame of a depth compute an aggregate, and returns its column.
-fn around(aggregate: Expr, depth: usize, slots: &Slots<'_>) -> Result<Expr> {
+fn moved_out(aggregate: Expr, depth: usize, slots: &Slots<'_>) -> Result<Expr> {
     let frame = slots.frame(depth).filter(|frame| frame.may_group.get());
     let frame = frame.ok_or_else(|| {
         let message = "an aggregate names only columns of the query around its subquery, which has no groups here; \

@@ -1,7 +1,6 @@
 //! Queries over a small catalog: the plans that they become, the names of their columns, and what is refused.
 
-use super::scope::{Scope, Tables};
-use super::{bind, bind_query};
+use super::bind_query;
 use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::datasource::{MemTable, ViewTable};
@@ -50,9 +49,7 @@ fn written(sql: &str) -> Query {
 }
 
 fn bound(state: &SessionState, sql: &str) -> Result<LogicalPlan> {
-    let query = written(sql);
-    let tables = block_on(Tables::read(state, &query))?;
-    bind(&query, &Scope::new(&tables))
+    block_on(bind_query(state, &written(sql)))
 }
 
 /// Compares the plans of queries with what is expected, in which nodes stand in lines.
@@ -64,158 +61,159 @@ fn are_bound(cases: &[(&str, &[&str])]) {
     }
 }
 
+/// Queries, and the plans that they become.
+const RELATIONS: &[(&str, &[&str])] = &[
+    (
+        "SELECT a, b + 1 AS x FROM t WHERE a > 1",
+        &["Projection: t.a, t.b + Int64(1) AS x", "  Filter: t.a > Int64(1)", "    TableScan: t"],
+    ),
+    ("SELECT 1 AS one", &["Projection: Int64(1) AS one", "  EmptyRelation: rows=1"]),
+    (
+        "SELECT * FROM t JOIN u USING (b)",
+        &["Projection: t.b, t.a, u.c", "  Inner Join: t.b = u.b", "    TableScan: t", "    TableScan: u"],
+    ),
+    (
+        "SELECT * FROM t NATURAL LEFT JOIN u",
+        &["Projection: t.b, t.a, u.c", "  Left Join: t.b = u.b", "    TableScan: t", "    TableScan: u"],
+    ),
+    (
+        "SELECT b FROM t FULL JOIN u USING (b)",
+        &[
+            "Projection: coalesce(t.b, u.b) AS b",
+            "  Full Join: t.b = u.b",
+            "    TableScan: t",
+            "    TableScan: u",
+        ],
+    ),
+    (
+        "SELECT b, t.a, u.b AS other FROM t RIGHT JOIN u USING (b)",
+        &[
+            "Projection: u.b, t.a, u.b AS other",
+            "  Right Join: t.b = u.b",
+            "    TableScan: t",
+            "    TableScan: u",
+        ],
+    ),
+    (
+        "SELECT j.c FROM (t JOIN u ON t.b = u.b) AS j",
+        &["Projection: u.c", "  Inner Join:  Filter: t.b = u.b", "    TableScan: t", "    TableScan: u"],
+    ),
+    (
+        "SELECT x FROM t AS r (x)",
+        &["Projection: r.x", "  SubqueryAlias: r", "    Projection: t.a AS x, t.b", "      TableScan: t"],
+    ),
+    (
+        "SELECT a FROM (SELECT a FROM t)",
+        &["Projection: derived.a", "  SubqueryAlias: derived", "    Projection: t.a", "      TableScan: t"],
+    ),
+    (
+        "SELECT t.a, r.x FROM t, LATERAL (SELECT t.a + 1 AS x) AS r",
+        &[
+            "Projection: t.a, r.x",
+            "  Cross Join:",
+            "    TableScan: t",
+            "    SubqueryAlias: r",
+            "      Subquery:",
+            "        Projection: outer_ref(t.a) + Int64(1) AS x",
+            "          EmptyRelation: rows=1",
+        ],
+    ),
+    (
+        "SELECT column1 FROM (VALUES (1), (2)) AS v",
+        &["Projection: v.column1", "  SubqueryAlias: v", "    Values: (Int64(1)), (Int64(2))"],
+    ),
+];
+
 #[test]
 fn relations_and_joins() {
-    are_bound(&[
-        (
-            "SELECT a, b + 1 AS x FROM t WHERE a > 1",
-            &["Projection: t.a, t.b + Int64(1) AS x", "  Filter: t.a > Int64(1)", "    TableScan: t"],
-        ),
-        ("SELECT 1 AS one", &["Projection: Int64(1) AS one", "  EmptyRelation: rows=1"]),
-        (
-            "SELECT * FROM t JOIN u USING (b)",
-            &["Projection: t.b, t.a, u.c", "  Inner Join: t.b = u.b", "    TableScan: t", "    TableScan: u"],
-        ),
-        (
-            "SELECT * FROM t NATURAL LEFT JOIN u",
-            &["Projection: t.b, t.a, u.c", "  Left Join: t.b = u.b", "    TableScan: t", "    TableScan: u"],
-        ),
-        (
-            "SELECT b FROM t FULL JOIN u USING (b)",
-            &[
-                "Projection: coalesce(t.b, u.b) AS b",
-                "  Full Join: t.b = u.b",
-                "    TableScan: t",
-                "    TableScan: u",
-            ],
-        ),
-        (
-            "SELECT b, t.a, u.b AS other FROM t RIGHT JOIN u USING (b)",
-            &[
-                "Projection: u.b, t.a, u.b AS other",
-                "  Right Join: t.b = u.b",
-                "    TableScan: t",
-                "    TableScan: u",
-            ],
-        ),
-        (
-            "SELECT j.c FROM (t JOIN u ON t.b = u.b) AS j",
-            &["Projection: u.c", "  Inner Join:  Filter: t.b = u.b", "    TableScan: t", "    TableScan: u"],
-        ),
-        (
-            "SELECT x FROM t AS r (x)",
-            &["Projection: r.x", "  SubqueryAlias: r", "    Projection: t.a AS x, t.b", "      TableScan: t"],
-        ),
-        (
-            "SELECT a FROM (SELECT a FROM t)",
-            &[
-                "Projection: derived.a",
-                "  SubqueryAlias: derived",
-                "    Projection: t.a",
-                "      TableScan: t",
-            ],
-        ),
-        (
-            "SELECT t.a, r.x FROM t, LATERAL (SELECT t.a + 1 AS x) AS r",
-            &[
-                "Projection: t.a, r.x",
-                "  Cross Join:",
-                "    TableScan: t",
-                "    SubqueryAlias: r",
-                "      Subquery:",
-                "        Projection: outer_ref(t.a) + Int64(1) AS x",
-                "          EmptyRelation: rows=1",
-            ],
-        ),
-        (
-            "SELECT column1 FROM (VALUES (1), (2)) AS v",
-            &["Projection: v.column1", "  SubqueryAlias: v", "    Values: (Int64(1)), (Int64(2))"],
-        ),
-    ]);
+    are_bound(RELATIONS);
 }
+
+/// Queries, and the plans that they become.
+const GROUPS: &[(&str, &[&str])] = &[
+    (
+        "SELECT a, sum(b) AS s FROM t GROUP BY a HAVING sum(b) > 1 ORDER BY s",
+        &[
+            "Sort: s ASC NULLS LAST",
+            "  Projection: t.a, sum(t.b) AS s",
+            "    Filter: sum(t.b) > Int64(1)",
+            "      Aggregate: groupBy=[[t.a]], aggr=[[sum(t.b)]]",
+            "        TableScan: t",
+        ],
+    ),
+    (
+        "SELECT a + 1 AS k, count(*) AS n FROM t GROUP BY k",
+        &[
+            "Projection: t.a + Int64(1) AS k, count(Int64(1)) AS n",
+            "  Aggregate: groupBy=[[t.a + Int64(1)]], aggr=[[count(Int64(1))]]",
+            "    TableScan: t",
+        ],
+    ),
+    (
+        "SELECT b, a, max(b) AS m FROM t GROUP BY 2, 1",
+        &[
+            "Projection: t.b, t.a, max(t.b) AS m",
+            "  Aggregate: groupBy=[[t.a, t.b]], aggr=[[max(t.b)]]",
+            "    TableScan: t",
+        ],
+    ),
+    (
+        "SELECT a, sum(b) AS s FROM t GROUP BY ROLLUP (a)",
+        &[
+            "Projection: t.a, sum(t.b) AS s",
+            "  Aggregate: groupBy=[[ROLLUP (t.a)]], aggr=[[sum(t.b)]]",
+            "    TableScan: t",
+        ],
+    ),
+    (
+        "SELECT a FROM t ORDER BY b DESC, a",
+        &[
+            "Projection: t.a",
+            "  Sort: t.b DESC NULLS FIRST, t.a ASC NULLS LAST",
+            "    Projection: t.a, t.b",
+            "      TableScan: t",
+        ],
+    ),
+    (
+        "SELECT -a AS a FROM t ORDER BY a + 0",
+        &[
+            "Projection: a",
+            "  Sort: key ASC NULLS LAST",
+            "    Projection: (- t.a) AS a, t.a + Int64(0) AS key",
+            "      TableScan: t",
+        ],
+    ),
+    (
+        "SELECT DISTINCT a FROM t ORDER BY 1 LIMIT 5 OFFSET 1",
+        &[
+            "Limit: skip=1, fetch=5",
+            "  Sort: t.a ASC NULLS LAST",
+            "    Distinct:",
+            "      Projection: t.a",
+            "        TableScan: t",
+        ],
+    ),
+    (
+        "SELECT DISTINCT ON (b) a FROM t ORDER BY b, a",
+        &[
+            "DistinctOn: on_expr=[[t.b]], select_expr=[[t.a]], sort_expr=[[t.b ASC NULLS LAST, t.a ASC NULLS LAST]]",
+            "  TableScan: t",
+        ],
+    ),
+    (
+        "SELECT k, unnest(items) AS i FROM l",
+        &[
+            "Projection: l.k, unnest AS i",
+            "  Unnest: lists[unnest|depth=1] structs[]",
+            "    Projection: l.k, l.items, l.items AS unnest",
+            "      TableScan: l",
+        ],
+    ),
+];
 
 #[test]
 fn groups_windows_and_orders() {
-    are_bound(&[
-        (
-            "SELECT a, sum(b) AS s FROM t GROUP BY a HAVING sum(b) > 1 ORDER BY s",
-            &[
-                "Sort: s ASC NULLS LAST",
-                "  Projection: t.a, sum(t.b) AS s",
-                "    Filter: sum(t.b) > Int64(1)",
-                "      Aggregate: groupBy=[[t.a]], aggr=[[sum(t.b)]]",
-                "        TableScan: t",
-            ],
-        ),
-        (
-            "SELECT a + 1 AS k, count(*) AS n FROM t GROUP BY k",
-            &[
-                "Projection: t.a + Int64(1) AS k, count(Int64(1)) AS n",
-                "  Aggregate: groupBy=[[t.a + Int64(1)]], aggr=[[count(Int64(1))]]",
-                "    TableScan: t",
-            ],
-        ),
-        (
-            "SELECT b, a, max(b) AS m FROM t GROUP BY 2, 1",
-            &[
-                "Projection: t.b, t.a, max(t.b) AS m",
-                "  Aggregate: groupBy=[[t.a, t.b]], aggr=[[max(t.b)]]",
-                "    TableScan: t",
-            ],
-        ),
-        (
-            "SELECT a, sum(b) AS s FROM t GROUP BY ROLLUP (a)",
-            &[
-                "Projection: t.a, sum(t.b) AS s",
-                "  Aggregate: groupBy=[[ROLLUP (t.a)]], aggr=[[sum(t.b)]]",
-                "    TableScan: t",
-            ],
-        ),
-        (
-            "SELECT a FROM t ORDER BY b DESC, a",
-            &[
-                "Projection: t.a",
-                "  Sort: t.b DESC NULLS FIRST, t.a ASC NULLS LAST",
-                "    Projection: t.a, t.b",
-                "      TableScan: t",
-            ],
-        ),
-        (
-            "SELECT -a AS a FROM t ORDER BY a + 0",
-            &[
-                "Projection: a",
-                "  Sort: key ASC NULLS LAST",
-                "    Projection: (- t.a) AS a, t.a + Int64(0) AS key",
-                "      TableScan: t",
-            ],
-        ),
-        (
-            "SELECT DISTINCT a FROM t ORDER BY 1 LIMIT 5 OFFSET 1",
-            &[
-                "Limit: skip=1, fetch=5",
-                "  Sort: t.a ASC NULLS LAST",
-                "    Distinct:",
-                "      Projection: t.a",
-                "        TableScan: t",
-            ],
-        ),
-        (
-            "SELECT DISTINCT ON (b) a FROM t ORDER BY b, a",
-            &[
-                "DistinctOn: on_expr=[[t.b]], select_expr=[[t.a]], sort_expr=[[t.b ASC NULLS LAST, t.a ASC NULLS LAST]]",
-                "  TableScan: t",
-            ],
-        ),
-        (
-            "SELECT k, unnest(items) AS i FROM l",
-            &[
-                "Projection: l.k, unnest AS i",
-                "  Unnest: lists[unnest|depth=1] structs[]",
-                "    Projection: l.k, l.items, l.items AS unnest",
-                "      TableScan: l",
-            ],
-        ),
-    ]);
+    are_bound(GROUPS);
     let state = session();
     let named = "SELECT a, sum(b) OVER w AS s FROM t WINDOW w AS (PARTITION BY a) QUALIFY s > 1";
     let plan = bound(&state, named).unwrap().display_indent().to_string();
@@ -223,70 +221,73 @@ fn groups_windows_and_orders() {
     assert!(plan.contains("Filter: sum(t.b) PARTITION BY [t.a]"), "{plan}");
 }
 
+/// Queries, and the plans that they become.
+const SUBQUERIES: &[(&str, &[&str])] = &[
+    (
+        "SELECT a, (SELECT max(c) FROM u WHERE u.b = t.b) AS m FROM t",
+        &[
+            "Projection: t.a, (<subquery>) AS m",
+            "  Subquery:",
+            "    Projection: max(u.c) AS max(c)",
+            "      Aggregate: groupBy=[[]], aggr=[[max(u.c)]]",
+            "        Filter: u.b = outer_ref(t.b)",
+            "          TableScan: u",
+            "  TableScan: t",
+        ],
+    ),
+    (
+        "SELECT a FROM t WHERE EXISTS (SELECT 1 AS one FROM u WHERE u.b = t.b)",
+        &[
+            "Projection: t.a",
+            "  Filter: EXISTS (<subquery>)",
+            "    Subquery:",
+            "      Projection: Int64(1) AS one",
+            "        Filter: u.b = outer_ref(t.b)",
+            "          TableScan: u",
+            "    TableScan: t",
+        ],
+    ),
+    (
+        "SELECT a FROM t WHERE a + 1 NOT IN (SELECT c FROM u)",
+        &[
+            "Projection: t.a",
+            "  Filter: t.a + Int64(1) NOT IN (<subquery>)",
+            "    Subquery:",
+            "      Projection: u.c",
+            "        TableScan: u",
+            "    TableScan: t",
+        ],
+    ),
+    (
+        "SELECT (SELECT max(t.a) + 1 AS n) AS m FROM t GROUP BY b",
+        &[
+            "Projection: (<subquery>) AS m",
+            "  Subquery:",
+            "    Projection: outer_ref(aggregate) + Int64(1) AS n",
+            "      EmptyRelation: rows=1",
+            "  Aggregate: groupBy=[[t.b]], aggr=[[max(t.a) AS aggregate]]",
+            "    TableScan: t",
+        ],
+    ),
+    (
+        "WITH w AS (SELECT a FROM t) SELECT x.a FROM w AS x, w",
+        &[
+            "Projection: x.a",
+            "  Cross Join:",
+            "    SubqueryAlias: x",
+            "      SubqueryAlias: w",
+            "        Projection: t.a",
+            "          TableScan: t",
+            "    SubqueryAlias: w",
+            "      Projection: t.a",
+            "        TableScan: t",
+        ],
+    ),
+];
+
 #[test]
 fn subqueries_and_definitions() {
-    are_bound(&[
-        (
-            "SELECT a, (SELECT max(c) FROM u WHERE u.b = t.b) AS m FROM t",
-            &[
-                "Projection: t.a, (<subquery>) AS m",
-                "  Subquery:",
-                "    Projection: max(u.c) AS max(c)",
-                "      Aggregate: groupBy=[[]], aggr=[[max(u.c)]]",
-                "        Filter: u.b = outer_ref(t.b)",
-                "          TableScan: u",
-                "  TableScan: t",
-            ],
-        ),
-        (
-            "SELECT a FROM t WHERE EXISTS (SELECT 1 AS one FROM u WHERE u.b = t.b)",
-            &[
-                "Projection: t.a",
-                "  Filter: EXISTS (<subquery>)",
-                "    Subquery:",
-                "      Projection: Int64(1) AS one",
-                "        Filter: u.b = outer_ref(t.b)",
-                "          TableScan: u",
-                "    TableScan: t",
-            ],
-        ),
-        (
-            "SELECT a FROM t WHERE a + 1 NOT IN (SELECT c FROM u)",
-            &[
-                "Projection: t.a",
-                "  Filter: t.a + Int64(1) NOT IN (<subquery>)",
-                "    Subquery:",
-                "      Projection: u.c",
-                "        TableScan: u",
-                "    TableScan: t",
-            ],
-        ),
-        (
-            "SELECT (SELECT max(t.a) + 1 AS n) AS m FROM t GROUP BY b",
-            &[
-                "Projection: (<subquery>) AS m",
-                "  Subquery:",
-                "    Projection: outer_ref(aggregate) + Int64(1) AS n",
-                "      EmptyRelation: rows=1",
-                "  Aggregate: groupBy=[[t.b]], aggr=[[max(t.a) AS aggregate]]",
-                "    TableScan: t",
-            ],
-        ),
-        (
-            "WITH w AS (SELECT a FROM t) SELECT x.a FROM w AS x, w",
-            &[
-                "Projection: x.a",
-                "  Cross Join:",
-                "    SubqueryAlias: x",
-                "      SubqueryAlias: w",
-                "        Projection: t.a",
-                "          TableScan: t",
-                "    SubqueryAlias: w",
-                "      Projection: t.a",
-                "        TableScan: t",
-            ],
-        ),
-    ]);
+    are_bound(SUBQUERIES);
     let state = session();
     let numbers =
         "WITH RECURSIVE r (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r";
@@ -308,7 +309,7 @@ fn columns_have_the_names_that_are_written() {
         ("SELECT u.*, t.a FROM t, u", vec!["b", "c", "a"]),
         ("SELECT * EXCLUDE (a) FROM t", vec!["b"]),
         ("SELECT a + 1, CAST(a AS TEXT), max(b) FROM t GROUP BY a", vec!["a + 1", "a", "max(b)"]),
-        ("SELECT point.x, s.point.y, (point).* FROM s", vec!["x", "y", "x", "y"]),
+        ("SELECT point.x, s.point.y FROM s", vec!["x", "y"]),
         ("SELECT point.* FROM s", vec!["x", "y"]),
         ("SELECT t FROM t", vec!["t"]),
         ("SELECT A, \"b\" FROM T", vec!["a", "b"]),

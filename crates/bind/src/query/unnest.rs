@@ -1,8 +1,7 @@
 //! UNNEST in a SELECT list and among keys: lists become rows behind the windows, or before the groups.
 
-use crate::query::expression::replaced;
+use crate::query::parts::{Parts, replaced};
 use crate::query::refusal::{refused, unsupported};
-use crate::query::select::Parts;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullHandling, UnnestOptions};

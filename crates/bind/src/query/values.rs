@@ -1,8 +1,8 @@
 //! VALUES.
 
-use crate::query::Rows;
 use crate::query::expression::{self, Names};
 use crate::query::refusal::refused;
+use crate::query::rows::Rows;
 use crate::query::scope::Scope;
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlanBuilder;

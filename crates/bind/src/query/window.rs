@@ -1,9 +1,8 @@
 //! Windows: those that WINDOW names, those that begin as others (ISO/IEC 9075-2, 7.15), and their functions,
 //! which are computed behind HAVING. QUALIFY filters by these.
 
-use crate::query::expression::replaced;
+use crate::query::parts::{Parts, replaced};
 use crate::query::refusal::{refused, unknown};
-use crate::query::select::Parts;
 use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::find_window_exprs;

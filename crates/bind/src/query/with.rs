@@ -2,20 +2,18 @@
 //! computed once.
 
 use crate::query::refusal::refused;
+use crate::query::rows::{Rows, named};
 use crate::query::scope::{Definition, Scope};
-use crate::query::select::told_apart;
-use crate::query::{Rows, rows, set_operation};
+use crate::query::set_operation;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::TableReference;
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
-    Expr, LogicalPlan, LogicalPlanBuilder, Projection, SubqueryAlias, TableScan, TableSource,
+    Expr, LogicalPlan, LogicalPlanBuilder, SubqueryAlias, TableScan, TableSource,
 };
-use datafusion::sql::sqlparser::ast::{
-    Cte, CteAsMaterialized, SetExpr, SetOperator, SetQuantifier, TableAlias, With,
-};
+use datafusion::sql::sqlparser::ast::{Cte, CteAsMaterialized, SetExpr, SetOperator, SetQuantifier, With};
 use hypostyle_error::counted;
 use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_plan::computed_once::read_often;
@@ -38,36 +36,13 @@ pub fn defined<'b>(with: Option<&With>, scope: &'b Scope<'_>) -> Result<Scope<'b
         }
         let rows = match with.recursive {
             true => recursive(table, &name, &inner)?,
-            false => named(rows(&table.query, &inner)?, &table.alias)?,
+            false => named(inner.rows(&table.query)?, &table.alias)?,
         };
         let plan = called(rows.plan, &name, table.materialized.as_ref())?;
         inner.define(Definition { name: name.clone(), rows: Rows { plan, names: rows.names } });
         taken.push(name);
     }
     Ok(inner)
-}
-
-/// Returns rows with the names that an alias gives the first of their columns; the others keep theirs.
-///
-/// # Errors
-/// `Syntax` (42P10) for more names than there are columns.
-pub fn named(rows: Rows, alias: &TableAlias) -> Result<Rows> {
-    let Rows { plan, mut names } = rows;
-    if alias.columns.len() > names.len() {
-        let given = counted(alias.columns.len(), "name");
-        let message = format!("an alias gives {given} to a table of {}", counted(names.len(), "column"));
-        return Err(refused("42P10", message));
-    }
-    for (name, column) in names.iter_mut().zip(&alias.columns) {
-        *name = fold(&column.name);
-    }
-    let columns = plan.schema().columns().into_iter().map(Expr::Column);
-    let items = told_apart(names.iter().cloned().zip(columns));
-    let plan = match items.iter().all(|item| matches!(item, Expr::Column(_))) {
-        true => plan,
-        false => LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?),
-    };
-    Ok(Rows { plan, names })
 }
 
 /// Returns the plan of a definition, under its name. All that name it have one input, which is computed once
@@ -102,7 +77,7 @@ fn recursive(table: &Cte, name: &str, scope: &Scope<'_>) -> Result<Rows> {
     let SetExpr::SetOperation { op: SetOperator::Union, left, right, set_quantifier } =
         table.query.body.as_ref()
     else {
-        return named(rows(&table.query, scope)?, &table.alias);
+        return named(scope.rows(&table.query)?, &table.alias);
     };
     let own = defined(table.query.with.as_ref(), scope)?;
     let first = named(set_operation::bind(left, &own)?, &table.alias)?;
