@@ -68,13 +68,20 @@ pub fn factor(factor: &TableFactor, scope: &Scope<'_>, beside: Option<&Scope<'_>
             Err(unsupported("a sample in this place"))
         }
         TableFactor::Table { name, alias, args: None, .. } => table(name, alias.as_ref(), scope),
+        TableFactor::Table { with_ordinality: true, .. }
+        | TableFactor::Function { with_ordinality: true, .. } => {
+            Err(unsupported("WITH ORDINALITY of this function"))
+        }
         TableFactor::Table { name, alias, args: Some(TableFunctionArgs { args, .. }), .. }
-        | TableFactor::Function { name, args, alias, .. } => function(factor, name, args, around)
-            .and_then(|rows| called(rows, alias.as_ref(), &last(name)?, scope)),
+        | TableFactor::Function { name, args, alias, .. } => {
+            let Rows { plan, names } = function(factor, name, args, around)?;
+            let plan = lateral_in(plan, scope, around);
+            called(Rows { plan, names }, alias.as_ref(), &last(name)?, scope)
+        }
         TableFactor::Derived { lateral, subquery, alias, .. } => {
             let around = if *lateral { around } else { scope };
             let Rows { plan, names } = around.rows(subquery)?;
-            let plan = lateral_in(plan, scope, around);
+            let plan = if *lateral { lateral_in(plan, scope, around) } else { plan };
             relation(Rows { plan, names }, alias.as_ref(), None, scope)
         }
         TableFactor::UNNEST { alias, array_exprs, with_offset: false, with_ordinality: false, .. } => {
@@ -110,6 +117,17 @@ fn table(name: &ObjectName, alias: Option<&TableAlias>, scope: &Scope<'_>) -> Re
     let source = scope.tables.source(reference.clone()).ok_or_else(|| missing(name, &parts))?;
     let plan = LogicalPlanBuilder::scan(reference.clone(), source, None)?.build()?;
     let key = key_of(&plan, scope);
+    let plan = match &reference {
+        // DataFusion takes a name with a schema for that of any table without one.
+        TableReference::Partial { table, .. } | TableReference::Full { table, .. }
+            if alias.is_none() && scope.tables.names_several() =>
+        {
+            LogicalPlanBuilder::from(plan)
+                .alias(TableReference::bare(scope.tables.new_name(table)))?
+                .build()?
+        }
+        _ => plan,
+    };
     let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
     let rows = Rows { plan, names };
     let mut frame = match alias {
@@ -182,8 +200,14 @@ fn relation(rows: Rows, alias: Option<&TableAlias>, own: Option<&str>, scope: &S
 
 /// Returns the frame of what a function gives, under an alias or the function's name.
 fn called(rows: Rows, alias: Option<&TableAlias>, own: &str, scope: &Scope<'_>) -> Result<Frame> {
-    let mut frame = relation(rows, alias, Some(own), scope)?;
-    frame.relations.iter_mut().for_each(|relation| relation.is_function = true);
+    // Two calls of one function may stand beside each other.
+    let mut frame = relation(rows, alias, None, scope)?;
+    for relation in &mut frame.relations {
+        relation.is_function = true;
+        if alias.is_none() {
+            relation.name = vec![own.to_string()];
+        }
+    }
     Ok(frame)
 }
 
@@ -207,10 +231,9 @@ fn together(frame: Frame, alias: &TableAlias) -> Result<Frame> {
 fn lateral_in(plan: LogicalPlan, scope: &Scope<'_>, around: &Scope<'_>) -> LogicalPlan {
     let beside = around.frames().count().saturating_sub(scope.frames().count());
     let depends = |frame: &Frame| !references(&plan, frame.plan.schema()).is_empty();
-    match around.frames().take(beside).any(|(_, frame)| depends(frame)) {
-        true => lateral(plan),
-        false => plan,
-    }
+    let is_dependent =
+        !plan.all_out_ref_exprs().is_empty() || around.frames().take(beside).any(|(_, frame)| depends(frame));
+    if is_dependent { lateral(plan) } else { plan }
 }
 
 /// Returns a plan as one that is evaluated for each row beside it.

@@ -44,9 +44,7 @@ pub fn bind(mut left: Frame, join: &SqlJoin, scope: &Scope<'_>, around: Option<&
     if matches!(kind, JoinType::Right | JoinType::Full)
         && !references(&right.plan, left.plan.schema()).is_empty()
     {
-        let message =
-            "what is LATERAL depends on the left side of a RIGHT or FULL JOIN, which may have no row";
-        return Err(refused("42P10", message));
+        return Err(unsupported("LATERAL that depends on the left side of a RIGHT or FULL JOIN"));
     }
     let merged = match constraint {
         JoinConstraint::Using(columns) => columns.iter().map(column_name).collect::<Result<Vec<_>>>()?,
@@ -107,8 +105,11 @@ fn kind_of(operator: &JoinOperator) -> Result<(JoinType, &JoinConstraint)> {
 
 /// Returns the relations and columns of two sides as those of one frame, without its rows.
 fn side_by_side(left: &mut Frame, right: &mut Frame) -> Result<Frame> {
+    // Two calls of one function may stand beside each other.
+    let is_alike =
+        |one: &Relation, other: &Relation| one.name == other.name && !(one.is_function && other.is_function);
     let is_called = |relation: &&Relation| {
-        !relation.name.is_empty() && left.relations.iter().any(|other| other.name == relation.name)
+        !relation.name.is_empty() && left.relations.iter().any(|other| is_alike(relation, other))
     };
     if let Some(name) = right.relations.iter().find(is_called).and_then(|relation| relation.name.last()) {
         let message = format!("the relation \"{name}\" is there twice; give one an alias");

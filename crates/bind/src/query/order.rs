@@ -165,6 +165,9 @@ fn with_keys(
     order: Vec<Key>,
     is_distinct: bool,
 ) -> Result<(Vec<Expr>, Vec<SortExpr>)> {
+    if order.is_empty() {
+        return Ok((outputs, Vec::new()));
+    }
     let columns: Vec<Column> = outputs.iter().map(column_of).collect();
     let pairs = items.iter().zip(&columns).filter(|(item, _)| !is_literal(&item.expr));
     let pairs: Vec<(Expr, Expr)> =

@@ -1,7 +1,7 @@
 //! The place of a query in a statement: the tables that there are, the definitions of WITH, and the rows of
 //! the queries around.
 
-use crate::query::frame::{Frame, Meant, Seen, meant};
+use crate::query::frame::{Frame, Meant, Relation, Seen, meant};
 use crate::query::rows::Rows;
 use datafusion::common::{Column, ResolvedTableReference, TableReference};
 use datafusion::datasource::provider_as_source;
@@ -9,12 +9,15 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::TableSource;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Ident, Query, Statement};
+use datafusion::sql::sqlparser::ast::{Ident, Query, Statement, TableFactor, Visitor};
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_error::{ambiguous_column, external, no_column};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::walk::walk;
+use hypostyle_types::{Error, ErrorKind};
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Binds a query within another one. The clauses that have queries know it by this alone, so that none of
@@ -28,6 +31,8 @@ pub struct Tables<'a> {
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The names that were made for what has none.
     made: Cell<usize>,
+    /// How many relations the statement has.
+    relations: usize,
 }
 
 impl<'a> Tables<'a> {
@@ -51,7 +56,9 @@ impl<'a> Tables<'a> {
                 sources.insert(full, provider_as_source(table));
             }
         }
-        Ok(Self { state, binder, sources, made: Cell::new(0) })
+        let mut relations = Relations(0);
+        let _all = walk(query, &mut relations);
+        Ok(Self { state, binder, sources, made: Cell::new(0), relations: relations.0 })
     }
 
     /// Returns the rows of a table, if it is there.
@@ -59,11 +66,28 @@ impl<'a> Tables<'a> {
         self.sources.get(&full_name(self.state, name)).cloned()
     }
 
+    /// Says whether the statement has several relations, some of which may have one name.
+    pub fn names_several(&self) -> bool {
+        self.relations > 1
+    }
+
     /// Returns a name that nothing else has, and that is shown as another one.
     pub fn new_name(&self, shown: &str) -> String {
         let number = self.made.get();
         self.made.set(number + 1);
         format!("{shown}{ONE_OF}{number}")
+    }
+}
+
+/// Counts relations.
+struct Relations(usize);
+
+impl Visitor for Relations {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<()> {
+        self.0 += 1;
+        ControlFlow::Continue(())
     }
 }
 
@@ -190,6 +214,16 @@ impl<'a> Scope<'a> {
 
     /// Returns the error that nothing has a name.
     pub fn unknown(&self, name: &[Ident], more: impl Iterator<Item = String>) -> DataFusionError {
+        // The schema of a table that is not there is no column either.
+        let is_relation = |first: &Ident| {
+            let first = std::slice::from_ref(first);
+            self.frames().any(|(_, frame)| frame.relations_called(first).next().is_some())
+        };
+        let name = match name {
+            [first, _, _, ..] if is_relation(first) => &name[..2],
+            [_, _, _, ..] => &name[..1],
+            name => name,
+        };
         let Some((column, table)) = name.split_last() else { return no_name() };
         let known = self.frames().next().map_or_else(Vec::new, |(_, frame)| frame.known());
         let more = more.map(Column::new_unqualified);
@@ -205,16 +239,25 @@ fn no_name() -> DataFusionError {
 
 /// Returns the column of one of the relations of a name.
 fn qualified_in(frame: &Frame, relation: &[Ident], column: &Ident) -> Result<Option<Seen>> {
-    let mut found: Option<Seen> = None;
-    for relation in frame.relations_called(relation) {
-        let of_relation = one(meant(&relation.columns, column), frame, column, relation.name.last())?;
-        match (&found, of_relation) {
-            (Some(_), Some(_)) => return Err(external(ambiguous_column(&fold(column), column.span))),
-            (None, Some(seen)) => found = Some(seen),
-            (_, None) => {}
+    let Some(found) = called(frame, relation)? else { return Ok(None) };
+    one(meant(&found.columns, column), frame, column, found.name.last())
+}
+
+/// Returns the relation of a name.
+///
+/// # Errors
+/// `Syntax` (42P09) where there are several, of other schemas.
+pub fn called<'a>(frame: &'a Frame, name: &'a [Ident]) -> Result<Option<&'a Relation>> {
+    let mut relations = frame.relations_called(name);
+    match (relations.next(), relations.next()) {
+        (found, None) => Ok(found),
+        _ => {
+            let shown = name.last().map(fold).unwrap_or_default();
+            let message =
+                format!("\"{shown}\" may be one table or another here; name its schema, or give it an alias");
+            Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P09").about(&shown)))
         }
     }
-    Ok(found)
 }
 
 /// Returns the only column that a name means.
