@@ -23,9 +23,9 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, TableAlias, TableFactor,
     TableFunctionArgs, TableWithJoins,
 };
+use hypostyle_error::external;
 use hypostyle_error::missing_table::of_missing_table;
 use hypostyle_error::type_name::type_name;
-use hypostyle_error::{counted, external};
 use hypostyle_plan::unnest::references;
 use hypostyle_sql::identifier::{fold, parts_of};
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub fn factor(factor: &TableFactor, scope: &Scope<'_>, beside: Option<&Scope<'_>
         TableFactor::NestedJoin { table_with_joins, alias } => {
             let frame = joined(table_with_joins, scope, beside)?;
             match alias {
-                Some(alias) => together(frame, alias),
+                Some(alias) => together(frame, alias, scope),
                 None => Ok(frame),
             }
         }
@@ -211,20 +211,16 @@ fn called(rows: Rows, alias: Option<&TableAlias>, own: &str, scope: &Scope<'_>) 
     Ok(frame)
 }
 
-/// Returns joined tables as one relation, which has the columns of all of them.
-fn together(frame: Frame, alias: &TableAlias) -> Result<Frame> {
-    let Frame { plan, mut columns, relations, .. } = frame;
-    if alias.columns.len() > columns.len() {
-        let given = counted(alias.columns.len(), "name");
-        let message = format!("an alias gives {given} to a table of {}", counted(columns.len(), "column"));
-        return Err(refused("42P10", message));
-    }
-    for (seen, column) in columns.iter_mut().zip(&alias.columns) {
-        seen.name = fold(&column.name);
-    }
-    let may_be_added = relations.iter().any(|relation| relation.may_be_added);
-    let relation = Relation { name: vec![fold(&alias.name)], columns, may_be_added, ..Relation::default() };
-    Ok(Frame::of(plan, relation))
+/// Returns joined tables as one relation, which has the columns of all of them. The plan has them under its
+/// name, too: those of the tables may mean others around.
+fn together(frame: Frame, alias: &TableAlias, scope: &Scope<'_>) -> Result<Frame> {
+    let may_be_added = frame.relations.iter().any(|relation| relation.may_be_added);
+    let names: Vec<String> = frame.columns.iter().map(|seen| seen.name.clone()).collect();
+    let items = told_apart(frame.columns.into_iter().map(|seen| (seen.name, seen.expr)));
+    let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(frame.plan))?);
+    let mut together = relation(Rows { plan, names }, Some(alias), None, scope)?;
+    together.relations.iter_mut().for_each(|relation| relation.may_be_added = may_be_added);
+    Ok(together)
 }
 
 /// Returns a plan as a node of its own where it depends on rows beside it.

@@ -96,7 +96,14 @@ const RELATIONS: &[(&str, &[&str])] = &[
     ),
     (
         "SELECT j.c FROM (t JOIN u ON t.b = u.b) AS j",
-        &["Projection: u.c", "  Inner Join:  Filter: t.b = u.b", "    TableScan: t", "    TableScan: u"],
+        &[
+            "Projection: j.c",
+            "  SubqueryAlias: j",
+            "    Projection: t.a, t.b, u.b AS b, u.c",
+            "      Inner Join:  Filter: t.b = u.b",
+            "        TableScan: t",
+            "        TableScan: u",
+        ],
     ),
     (
         "SELECT x FROM t AS r (x)",
