@@ -188,7 +188,7 @@ impl Groups {
         let has_sets = keys.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
         let mut taken = HashSet::new();
         // DataFusion calls some alike that differ, as a value and what it is cast to.
-        let mut named = |(place, expr): (usize, &Expr)| {
+        let mut named = |(expr, place): (&Expr, usize)| {
             let name = expr.schema_name().to_string();
             match taken.insert(name.clone()) {
                 true => expr.clone(),
@@ -197,10 +197,10 @@ impl Groups {
         };
         let own_keys = match has_sets {
             true => keys.to_vec(),
-            false => keys.iter().enumerate().map(&mut named).collect(),
+            // Keys that are added behind them leave the names as they are.
+            false => keys.iter().zip(aggregates.len()..).map(&mut named).collect(),
         };
-        let calls = aggregates.iter().enumerate().map(|(place, call)| named((keys.len() + place, call)));
-        let calls: Vec<Expr> = calls.collect();
+        let calls: Vec<Expr> = aggregates.iter().zip(0..).map(&mut named).collect();
         let moved = moved.iter().map(|(call, name)| call.clone().alias(name));
         let all = calls.iter().cloned().chain(moved).collect::<Vec<_>>();
         let computed = all.len();
