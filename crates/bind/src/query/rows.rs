@@ -7,6 +7,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use datafusion::sql::sqlparser::ast::TableAlias;
 use hypostyle_error::counted;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::row_values::ROWS;
 use std::sync::Arc;
 
 /// A query that is bound.
@@ -24,7 +25,9 @@ pub struct Rows {
 /// `Syntax` (42P10) for more names than there are columns.
 pub fn named(rows: Rows, alias: &TableAlias) -> Result<Rows> {
     let Rows { plan, mut names } = rows;
-    if alias.columns.len() > names.len() {
+    // A row is compared with one of as many values.
+    let is_whole = alias.name.value == ROWS;
+    if alias.columns.len() > names.len() || is_whole && alias.columns.len() < names.len() {
         let given = counted(alias.columns.len(), "name");
         let message = format!("an alias gives {given} to a table of {}", counted(names.len(), "column"));
         return Err(refused("42P10", message));
