@@ -89,7 +89,13 @@ fn names_of(schema: &DFSchema) -> Vec<String> {
 
 /// Returns a union whose structures have the fields of all sides.
 fn united(union: LogicalPlanBuilder) -> Result<LogicalPlan> {
-    union_structures::with_common_types(union.build()?)
+    let plan = union.build()?;
+    let is_nested =
+        |side: &&LogicalPlan| side.schema().fields().iter().any(|field| field.data_type().is_nested());
+    match plan.inputs().iter().any(|side| is_nested(side)) {
+        true => union_structures::with_common_types(plan),
+        false => Ok(plan),
+    }
 }
 
 fn distinct(union: LogicalPlanBuilder) -> Result<LogicalPlan> {
