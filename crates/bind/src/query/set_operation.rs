@@ -91,11 +91,9 @@ fn names_of(schema: &DFSchema) -> Vec<String> {
 fn united(union: LogicalPlanBuilder) -> Result<LogicalPlan> {
     let plan = union.build()?;
     let is_nested =
-        |side: &&LogicalPlan| side.schema().fields().iter().any(|field| field.data_type().is_nested());
-    match plan.inputs().iter().any(|side| is_nested(side)) {
-        true => union_structures::with_common_types(plan),
-        false => Ok(plan),
-    }
+        |side: &LogicalPlan| side.schema().fields().iter().any(|field| field.data_type().is_nested());
+    let has_nested = plan.inputs().into_iter().any(is_nested);
+    if has_nested { union_structures::with_common_types(plan) } else { Ok(plan) }
 }
 
 fn distinct(union: LogicalPlanBuilder) -> Result<LogicalPlan> {
