@@ -189,34 +189,3 @@ fn one_of<'a>(mut found: impl Iterator<Item = &'a Seen>) -> Meant<'a> {
         _ => Meant::Several,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use arrow::datatypes::{DataType, Field};
-    use datafusion::logical_expr::lit;
-    use std::sync::Arc;
-
-    #[test]
-    fn names_without_quotes_mean_columns_in_other_capitals() {
-        let seen = |name: &str| Seen {
-            name: name.to_string(),
-            expr: lit(1),
-            field: Arc::new(Field::new(name, DataType::Int32, true)),
-        };
-        let columns = ["a", "A", "Only", "x", "x", "Up", "uP"].map(seen);
-        let found = |name: Ident| match meant(&columns, &name) {
-            Meant::Nothing => "nothing".to_string(),
-            Meant::Column(seen) => seen.name.clone(),
-            Meant::Several => "several".to_string(),
-            Meant::Alike => "alike".to_string(),
-        };
-        for (name, expected) in
-            [("A", "a"), ("ONLY", "Only"), ("x", "several"), ("up", "alike"), ("Up", "Up"), ("y", "nothing")]
-        {
-            assert_eq!(found(Ident::new(name)), expected, "{name}");
-        }
-        assert_eq!(found(Ident::with_quote('"', "A")), "A");
-        assert_eq!(found(Ident::with_quote('"', "ONLY")), "nothing");
-    }
-}

@@ -219,6 +219,18 @@ fn is_over(expr: &Expr, columns: &[Column]) -> Result<bool> {
     Ok(!has_subquery && expr.column_refs().into_iter().all(|column| columns.contains(column)))
 }
 
+/// Returns keys as those of the rows that items are computed of.
+fn sorts(keys: Vec<Key>, items: &[Item]) -> Vec<SortExpr> {
+    let sort = |Key { by, ascending, nulls_first }: Key| {
+        let expr = match by {
+            By::Item(place) => items[place].expr.clone(),
+            By::Expr(expr) => expr,
+        };
+        expr.sort(ascending, nulls_first)
+    };
+    keys.into_iter().map(sort).collect()
+}
+
 /// Returns the first rows of equal keys in an order. The order begins with these keys, in any order, each as
 /// often as it may be.
 fn distinct_on(
@@ -228,18 +240,8 @@ fn distinct_on(
     outputs: Vec<Expr>,
     order: Vec<Key>,
 ) -> Result<LogicalPlan> {
-    let sorts: Vec<SortExpr> = order
-        .into_iter()
-        .map(|Key { by, ascending, nulls_first }| {
-            let expr = match by {
-                By::Item(place) => items[place].expr.clone(),
-                By::Expr(expr) => expr,
-            };
-            expr.sort(ascending, nulls_first)
-        })
-        .collect();
     let (mut first, mut behind): (Vec<SortExpr>, Vec<SortExpr>) = (Vec::new(), Vec::new());
-    for sort in sorts {
+    for sort in sorts(order, items) {
         let is_known = first.iter().any(|known| known.expr == sort.expr);
         match (first.len() < on.len(), on.contains(&sort.expr)) {
             _ if is_known => {}
@@ -284,19 +286,12 @@ pub fn of_result(rows: Rows, order: Option<&OrderBy>, scope: &Scope<'_>) -> Resu
     let items: Vec<Item> =
         columns.iter().map(|seen| Item { name: seen.name.clone(), expr: seen.expr.clone() }).collect();
     let frame = Frame::new(plan, columns, Vec::new());
-    let sorts = {
+    let expr = {
         let outermost = Scope::new(scope.tables);
         let inner = outermost.over(&frame);
         let keys = keys(order, &Names { items: &items, around_first: false, ..Names::of(&inner) })?;
-        let sorts = keys.into_iter().map(|Key { by, ascending, nulls_first }| {
-            let expr = match by {
-                By::Item(place) => items[place].expr.clone(),
-                By::Expr(expr) => expr,
-            };
-            expr.sort(ascending, nulls_first)
-        });
-        sorts.collect::<Vec<_>>()
+        sorts(keys, &items)
     };
-    let plan = LogicalPlan::Sort(Sort { expr: sorts, input: Arc::new(frame.plan), fetch: None });
+    let plan = LogicalPlan::Sort(Sort { expr, input: Arc::new(frame.plan), fetch: None });
     Ok(Rows { plan, names })
 }

@@ -1,15 +1,16 @@
 //! Queries over a small catalog: the plans that they become, the names of their columns, and what is refused.
 
 use super::bind_query;
+use super::frame::{Meant, Seen, meant};
 use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Query, Statement};
+use datafusion::sql::sqlparser::ast::{Ident, Query, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use futures::executor::block_on;
@@ -381,6 +382,29 @@ fn what_means_nothing_is_refused_where_it_stands() {
     let error = from_datafusion(bound(&state, "SELECT\n  x FROM t").unwrap_err());
     assert_eq!(error.mark().and_then(|mark| mark.line_and_column), Some((2, 3)));
     assert_eq!(error.message(), "no column \"x\"; there are a, b");
+}
+
+#[test]
+fn names_without_quotes_mean_columns_in_other_capitals() {
+    let seen = |name: &str| Seen {
+        name: name.to_string(),
+        expr: lit(1),
+        field: Arc::new(Field::new(name, DataType::Int32, true)),
+    };
+    let columns = ["a", "A", "Only", "x", "x", "Up", "uP"].map(seen);
+    let found = |name: Ident| match meant(&columns, &name) {
+        Meant::Nothing => "nothing".to_string(),
+        Meant::Column(seen) => seen.name.clone(),
+        Meant::Several => "several".to_string(),
+        Meant::Alike => "alike".to_string(),
+    };
+    for (name, expected) in
+        [("A", "a"), ("ONLY", "Only"), ("x", "several"), ("up", "alike"), ("Up", "Up"), ("y", "nothing")]
+    {
+        assert_eq!(found(Ident::new(name)), expected, "{name}");
+    }
+    assert_eq!(found(Ident::with_quote('"', "A")), "A");
+    assert_eq!(found(Ident::with_quote('"', "ONLY")), "nothing");
 }
 
 /// Returns the statements of a file of tests that are expected to succeed.
