@@ -316,7 +316,7 @@ impl Slots<'_> {
                     && function.name.to_string().eq_ignore_ascii_case("array")
                 {
                     let (array, field) = subquery::array(query, self.names)?;
-                    *expr = self.slot("array", array, field);
+                    *expr = self.bound("array", array, field, 0);
                     return Ok(());
                 }
                 if let Some(over) = &mut function.over {
@@ -326,7 +326,7 @@ impl Slots<'_> {
             }
             other => {
                 if let Some((bound, field)) = subquery::bind(other, self.names)? {
-                    *expr = self.slot("subquery", bound, field);
+                    *expr = self.bound("subquery", bound, field, 0);
                 }
             }
         }
@@ -393,11 +393,7 @@ impl Slots<'_> {
         Ok(())
     }
 
-    /// Returns the column that stands for a subquery.
-    fn slot(&mut self, shown: &str, own: Expr, field: FieldRef) -> SqlExpr {
-        self.bound(shown, own, field, 0)
-    }
-
+    /// Returns the column that stands for what has been bound.
     fn bound(&mut self, shown: &str, own: Expr, field: FieldRef, depth: usize) -> SqlExpr {
         let name = format!("{shown}{ONE_OF}{}", self.found.len());
         self.found.push(Slot { name: name.clone(), own, field, depth });

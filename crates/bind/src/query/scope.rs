@@ -2,6 +2,7 @@
 //! the queries around.
 
 use crate::query::frame::{Frame, Meant, Relation, Seen, meant};
+use crate::query::refusal::internal;
 use crate::query::rows::Rows;
 use datafusion::common::{Column, ResolvedTableReference, TableReference};
 use datafusion::datasource::provider_as_source;
@@ -224,17 +225,13 @@ impl<'a> Scope<'a> {
             [_, _, _, ..] => &name[..1],
             name => name,
         };
-        let Some((column, table)) = name.split_last() else { return no_name() };
+        let Some((column, table)) = name.split_last() else { return internal("a name without parts") };
         let known = self.frames().next().map_or_else(Vec::new, |(_, frame)| frame.known());
         let more = more.map(Column::new_unqualified);
         let known = known.into_iter().chain(more).collect();
         let table = table.last().map(fold);
         external(no_column(&fold(column), table.as_deref(), name[0].span, known))
     }
-}
-
-fn no_name() -> DataFusionError {
-    DataFusionError::Internal("a name without parts".into())
 }
 
 /// Returns the column of one of the relations of a name.
