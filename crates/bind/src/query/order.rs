@@ -247,10 +247,7 @@ fn distinct_on(
             _ if is_known => {}
             (true, true) => first.push(sort),
             (true, false) => {
-                return Err(refused(
-                    "42P10",
-                    "the keys of DISTINCT ON must match initial ORDER BY expressions",
-                ));
+                return Err(refused("42P10", "DISTINCT ON must match initial ORDER BY expressions"));
             }
             (false, _) => behind.push(sort),
         }
