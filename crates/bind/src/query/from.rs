@@ -5,7 +5,7 @@ use crate::from::function_tables::name_of;
 use crate::group::group_keys::PrimaryKeys;
 use crate::query::expression::{self, Names, field_of};
 use crate::query::frame::{Frame, Relation, Seen};
-use crate::query::parts::told_apart;
+use crate::query::parts::{Parts, told_apart};
 use crate::query::refusal::{refused, unsupported};
 use crate::query::rows::{Rows, named};
 use crate::query::scope::Scope;
@@ -20,13 +20,14 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Projection, Subquery};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, TableAlias, TableFactor,
-    TableFunctionArgs, TableWithJoins,
+    BinaryOperator, Expr as SqlExpr, FunctionArg, FunctionArgExpr, ObjectName, ObjectNamePart, TableAlias,
+    TableFactor, TableFunctionArgs, TableWithJoins,
 };
 use hypostyle_error::external;
 use hypostyle_error::missing_table::of_missing_table;
 use hypostyle_error::type_name::type_name;
 use hypostyle_plan::unnest::references;
+use hypostyle_sql::build;
 use hypostyle_sql::identifier::{fold, parts_of};
 use std::sync::Arc;
 
@@ -262,12 +263,7 @@ fn function(
         .build();
     let simplifier = ExprSimplifier::new(context);
     let mut given = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        let (FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
-        | FunctionArg::Named { arg: FunctionArgExpr::Expr(expr), .. }) = argument
-        else {
-            return Err(unsupported(format!("the argument {argument} of a function in FROM")));
-        };
+    for expr in arguments.iter().map(written).collect::<Result<Vec<_>>>()?.iter().flatten() {
         let bound = expression::condition(expr, &Names::of(&inner), "FROM")?;
         given.push(simplifier.simplify(simplifier.coerce(bound, &DFSchema::empty())?)?);
     }
@@ -276,6 +272,30 @@ fn function(
     let plan = LogicalPlanBuilder::scan(in_plan, provider_as_source(provider), None)?.build()?;
     let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
     Ok(Rows { plan, names })
+}
+
+/// Returns an argument as the values that a function in FROM takes for it: one that has a name is that name
+/// and its value, which may be a word.
+fn written(argument: &FunctionArg) -> Result<Vec<SqlExpr>> {
+    let (name, value) = match argument {
+        FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. }
+        | FunctionArg::ExprNamed {
+            name: SqlExpr::Identifier(name), arg: FunctionArgExpr::Expr(value), ..
+        } => (name, value),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => match expr {
+            SqlExpr::BinaryOp { left, op: BinaryOperator::Eq, right } => match left.as_ref() {
+                SqlExpr::Identifier(name) => (name, right.as_ref()),
+                _ => return Ok(vec![expr.clone()]),
+            },
+            expr => return Ok(vec![expr.clone()]),
+        },
+        other => return Err(unsupported(format!("the argument {other} of a function in FROM"))),
+    };
+    let value = match value {
+        SqlExpr::Identifier(word) => build::text(&word.value),
+        value => value.clone(),
+    };
+    Ok(vec![build::text(&name.value), value])
 }
 
 /// Returns a call as it is written, without its alias.
@@ -312,7 +332,7 @@ fn lists(exprs: &[SqlExpr], around: &Scope<'_>) -> Result<Rows> {
             }
         }
     }
-    let (plan, values) = unnest::of_exprs(empty.plan.clone(), values)?;
+    let (plan, values) = unnest::among_keys(empty.plan.clone(), values, &mut Parts::default())?;
     let items = told_apart(names.iter().cloned().zip(values));
     let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?);
     Ok(Rows { plan, names })

@@ -20,9 +20,6 @@ use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The largest number of keys of a CUBE that is written out as sets.
-const CUBE_MAX: usize = 12;
-
 /// Binds the keys of GROUP BY; `None` where there is none.
 ///
 /// # Errors
@@ -42,8 +39,12 @@ pub fn keys(group_by: &GroupByExpr, names: &Names<'_>) -> Result<Option<Vec<Expr
     let mut keys = Vec::with_capacity(written.len());
     for expr in written {
         match expr {
-            SqlExpr::Rollup(sets) => keys.push(rollup(sets_of(sets, names)?)),
-            SqlExpr::Cube(sets) => keys.push(cube(sets_of(sets, names)?)?),
+            SqlExpr::Rollup(sets) => {
+                keys.push(Expr::GroupingSet(GroupingSet::Rollup(single(sets_of(sets, names)?)?)));
+            }
+            SqlExpr::Cube(sets) => {
+                keys.push(Expr::GroupingSet(GroupingSet::Cube(single(sets_of(sets, names)?)?)));
+            }
             SqlExpr::GroupingSets(sets) => {
                 keys.push(Expr::GroupingSet(GroupingSet::GroupingSets(sets_of(sets, names)?)));
             }
@@ -102,28 +103,12 @@ fn sets_of(sets: &[Vec<SqlExpr>], names: &Names<'_>) -> Result<Vec<Vec<Expr>>> {
     Ok(bound)
 }
 
-/// Returns the first sets together, for each number of them.
-fn rollup(sets: Vec<Vec<Expr>>) -> Expr {
-    if sets.iter().all(|set| set.len() == 1) {
-        return Expr::GroupingSet(GroupingSet::Rollup(sets.into_iter().flatten().collect()));
+/// Returns the keys of ROLLUP and CUBE. Lists among them have been written out as sets.
+fn single(sets: Vec<Vec<Expr>>) -> Result<Vec<Expr>> {
+    match sets.iter().all(|set| set.len() == 1) {
+        true => Ok(sets.into_iter().flatten().collect()),
+        false => Err(unsupported("so large a ROLLUP or CUBE of lists")),
     }
-    let first = |number: usize| sets[..number].iter().flatten().cloned().collect();
-    Expr::GroupingSet(GroupingSet::GroupingSets((0..=sets.len()).rev().map(first).collect()))
-}
-
-/// Returns each choice of sets together.
-fn cube(sets: Vec<Vec<Expr>>) -> Result<Expr> {
-    if sets.iter().all(|set| set.len() == 1) {
-        return Ok(Expr::GroupingSet(GroupingSet::Cube(sets.into_iter().flatten().collect())));
-    }
-    if sets.len() > CUBE_MAX {
-        return Err(unsupported(format!("a CUBE of more than {CUBE_MAX} sets of keys")));
-    }
-    let chosen = |choice: usize| {
-        let sets = sets.iter().enumerate().filter(|(place, _)| choice & (1 << place) != 0);
-        sets.flat_map(|(_, set)| set).cloned().collect()
-    };
-    Ok(Expr::GroupingSet(GroupingSet::GroupingSets((0..1_usize << sets.len()).rev().map(chosen).collect())))
 }
 
 /// Binds a key: a number is the place of an item.

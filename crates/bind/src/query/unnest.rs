@@ -48,22 +48,6 @@ pub fn among_keys(
     }
 }
 
-/// Unnests expressions over a plan, and returns what they are then.
-///
-/// # Errors
-/// Those of [`bind`].
-pub fn of_exprs(mut plan: LogicalPlan, mut exprs: Vec<Expr>) -> Result<(LogicalPlan, Vec<Expr>)> {
-    loop {
-        let found = innermost(exprs.iter())?;
-        if found.is_empty() {
-            return Ok((plan, exprs));
-        }
-        let (below, pairs) = unnested(plan, &found)?;
-        plan = below;
-        exprs = exprs.into_iter().map(|expr| replaced(expr, &pairs)).collect::<Result<_>>()?;
-    }
-}
-
 /// Returns what unnests a list that unnests nothing itself, each once.
 fn innermost<'a>(exprs: impl Iterator<Item = &'a Expr>) -> Result<Vec<Unnest>> {
     let mut found: Vec<Unnest> = Vec::new();
