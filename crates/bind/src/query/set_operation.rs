@@ -56,7 +56,7 @@ fn of_table(table: &Table) -> Result<Query> {
 ///
 /// # Errors
 /// `Syntax` (42601) for other numbers of columns; those of DataFusion.
-pub fn combined(operator: SetOperator, quantifier: SetQuantifier, left: Rows, right: Rows) -> Result<Rows> {
+fn combined(operator: SetOperator, quantifier: SetQuantifier, left: Rows, right: Rows) -> Result<Rows> {
     use SetQuantifier::{All, AllByName, ByName, Distinct, DistinctByName, None};
     let is_by_name = matches!(quantifier, ByName | AllByName | DistinctByName);
     if !is_by_name && left.names.len() != right.names.len() {

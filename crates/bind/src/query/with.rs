@@ -1,7 +1,7 @@
 //! WITH: queries that others name, bound where they are defined; recursive ones; and those whose rows are
 //! computed once.
 
-use crate::query::refusal::refused;
+use crate::query::refusal::{refused, unsupported};
 use crate::query::rows::{Rows, named};
 use crate::query::scope::{Definition, Scope};
 use crate::query::set_operation;
@@ -90,7 +90,10 @@ fn recursive(table: &Cte, name: &str, scope: &Scope<'_>) -> Result<Rows> {
     let step = set_operation::bind(right, &inner)?;
     let reads_it = |node: &LogicalPlan| matches!(node, LogicalPlan::TableScan(scan) if Arc::ptr_eq(&scan.source, &source));
     if !any_node(&step.plan, reads_it) {
-        return set_operation::combined(SetOperator::Union, *set_quantifier, first, step);
+        return named(scope.rows(&table.query)?, &table.alias);
+    }
+    if table.query.order_by.is_some() || table.query.limit_clause.is_some() || table.query.fetch.is_some() {
+        return Err(unsupported(format!("ORDER BY or LIMIT in the recursive query \"{name}\"")));
     }
     let (columns, given) = (first.names.len(), step.names.len());
     if columns != given {
