@@ -44,6 +44,8 @@
 //! `subquery::quantified`, `subquery::scalar_subquery`, `values::values_subquery` and
 //! `from::join_condition`.
 //!
+//! `query` binds queries in one walk, with scopes of our own (docs/decisions/0037). Nothing uses it yet.
+//!
 //! What is rewritten in each expression of a plan, whatever statement it is from, and the types that values
 //! get, are rules of the analyzer, in the crate `plan`. This crate knows neither storage nor how statements
 //! run.
@@ -56,6 +58,7 @@ pub mod from;
 pub mod group;
 mod name_repair;
 pub mod order;
+pub mod query;
 pub mod scope;
 pub mod select;
 pub mod set_operation;

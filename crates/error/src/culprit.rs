@@ -51,6 +51,11 @@ pub fn culprit(error: &DataFusionError) -> Option<Culprit> {
 }
 
 impl Unknown {
+    /// A column that a name means which whoever binds names has not found among those that there are.
+    pub fn new(name: &str, table: Option<&str>, span: Option<Span>, known: Vec<Column>) -> Self {
+        Self { name: name.to_string(), table: table.map(str::to_string), span, known }
+    }
+
     /// Returns the columns that there are, each once: what ORDER BY may name is both in the result
     /// and in the table.
     pub fn known(&self, table: Option<&str>) -> Vec<&str> {

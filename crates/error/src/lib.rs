@@ -24,9 +24,10 @@ use crate::message::plain;
 use crate::missing_table::MissingTable;
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
-use datafusion_common::{SchemaError, Span};
+use datafusion_common::{Column, SchemaError, Span};
 use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::Span as Place;
 use std::io;
 
 pub use crate::words::{bad_pattern, unresolved_table, with_nearest_function, with_pattern};
@@ -187,10 +188,7 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
             _ => Error::new(ErrorKind::UnknownName, format!("no column \"{}\"", unmarked_name(&field.name))),
         },
         SchemaError::AmbiguousReference { field } => {
-            let name = unmarked_name(&field.name);
-            let message = format!("column \"{name}\" is in several tables; write whose it is");
-            let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42702");
-            at(error.about(name), field.spans().first())
+            at(several_columns(unmarked_name(&field.name)), field.spans().first())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
             let (table, name) = (unmarked_name(qualifier.table()), unmarked_name(name));
@@ -203,6 +201,28 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42701").about(name)
         }
     }
+}
+
+/// Returns the error that a name means columns of several relations.
+fn several_columns(name: &str) -> Error {
+    let message = format!("column \"{name}\" is in several tables; write whose it is");
+    Error::new(ErrorKind::Syntax, message).with_sqlstate("42702").about(name)
+}
+
+/// Returns the error that a name at a place means columns of several relations.
+pub fn ambiguous_column(name: &str, place: Place) -> Error {
+    placed(several_columns(name), place)
+}
+
+/// Returns the error that no column has the name at a place, or several have it but for capitals, where there
+/// are others.
+pub fn no_column(name: &str, table: Option<&str>, place: Place, known: Vec<Column>) -> Error {
+    unknown_column(&Unknown::new(name, table, Span::try_from_sqlparser_span(place), known))
+}
+
+/// Returns an error at the place of what it is about, unless its place is known.
+pub fn placed(error: Error, place: Place) -> Error {
+    at(error, Span::try_from_sqlparser_span(place))
 }
 
 /// Returns what is told of the columns that there are.

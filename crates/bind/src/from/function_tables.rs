@@ -59,7 +59,8 @@ fn alias_of(relation: &mut TableFactor) -> Option<&mut Option<TableAlias>> {
     }
 }
 
-fn name_of(call: &str) -> String {
+/// Returns the name of what a call gives, which is short.
+pub fn name_of(call: &str) -> String {
     if call.len() <= NAME_BYTES_MAX {
         return call.to_string();
     }

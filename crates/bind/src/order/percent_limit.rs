@@ -46,6 +46,17 @@ pub fn with_counts(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(counted.data)
 }
 
+/// Has a limit count the rows where calls stand for what it has.
+///
+/// # Errors
+/// Those of DataFusion, for a plan that is none.
+pub fn with_count(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match &plan {
+        LogicalPlan::Limit(limit) if is_counted(limit) => counted(limit),
+        _ => Ok(plan),
+    }
+}
+
 /// Whether calls stand for what a limit has.
 fn is_counted(limit: &Limit) -> bool {
     let fetch = limit.fetch.as_deref();

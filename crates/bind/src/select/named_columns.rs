@@ -79,7 +79,7 @@ pub fn is_asked(select: &Select) -> bool {
 type Asked = Vec<(usize, Vec<(Query, Vec<Merging>)>, Option<Condition>)>;
 
 /// A condition of a name, and what it calls this.
-type Condition = (Ident, Expr);
+pub type Condition = (Ident, Expr);
 
 /// Items for whose columns the tables are asked.
 async fn write_columns(scope: Scope<'_>, statement: &mut Statement) -> Result<()> {
@@ -594,7 +594,7 @@ fn replaces(item: &SelectItem) -> Option<Vec<String>> {
 }
 
 /// The columns that COLUMNS(…) stands for.
-enum Wanted {
+pub enum Wanted {
     Wildcard(Box<WildcardAdditionalOptions>),
     /// Columns whose names match a regular expression, or do not.
     Like(String),
@@ -606,7 +606,7 @@ enum Wanted {
 }
 
 /// Returns the COLUMNS(…) in an item.
-fn columns_in(item: &SelectItem) -> Option<Wanted> {
+pub fn columns_in(item: &SelectItem) -> Option<Wanted> {
     let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return None };
     let mut found = None;
     let _done = expressions(expr, &mut |expr| {
@@ -684,7 +684,10 @@ fn named<'a>(names: &[&'a String], wanted: &str) -> hypostyle_types::Result<&'a 
 }
 
 /// Returns an item for each of some columns.
-fn for_each_column(
+///
+/// # Errors
+/// `UnknownName` (42703) where there is none, or a name is that of none; `InvalidInput` for a pattern that is none.
+pub fn for_each_column(
     item: &SelectItem,
     which: &Wanted,
     names: &[&String],

@@ -44,7 +44,11 @@ fn is_of_multisets(join: &Join) -> bool {
         && !is_distinct
 }
 
-fn counted(join: Join) -> Result<LogicalPlan> {
+/// Returns a join that stands for a multiset as one that counts.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn counted(join: Join) -> Result<LogicalPlan> {
     let columns = join.left.schema().columns().into_iter().map(Expr::Column).collect();
     let [(left, one), (right, other)] = [numbered(&join.left)?, numbered(&join.right)?];
     let mut on = join.on;

@@ -33,7 +33,11 @@ impl RelationPlanner for InFrom {
     }
 }
 
-fn with_common_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+/// Gives the structures of unions in a plan their common types.
+///
+/// # Errors
+/// Those of DataFusion, for a plan that is none.
+pub fn with_common_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up(|node| {
         let node = match &node {

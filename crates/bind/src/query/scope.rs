@@ -1,0 +1,271 @@
+//! The place of a query in a statement: the tables that there are, the definitions of WITH, and the rows of
+//! the queries around.
+
+use crate::query::frame::{Frame, Meant, Relation, Seen, meant};
+use crate::query::refusal::internal;
+use crate::query::rows::Rows;
+use datafusion::common::{Column, ResolvedTableReference, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::TableSource;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Ident, Query, Statement, TableFactor, Visitor};
+use hypostyle_error::column_name::ONE_OF;
+use hypostyle_error::{ambiguous_column, external, no_column};
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::walk::walk;
+use hypostyle_types::{Error, ErrorKind};
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Binds a query within another one. The clauses that have queries know it by this alone, so that none of
+/// them names those that it has.
+pub type Binder = fn(&Query, &Scope<'_>) -> Result<Rows>;
+
+/// The session that a statement is bound in, and the tables that it names.
+pub struct Tables<'a> {
+    pub state: &'a SessionState,
+    binder: Binder,
+    sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
+    /// The names that were made for what has none.
+    made: Cell<usize>,
+    /// How many relations the statement has.
+    relations: usize,
+}
+
+impl<'a> Tables<'a> {
+    /// Asks the session's catalogs for the tables that a query names. One that is not there may be a
+    /// definition of WITH, or is an error where it is bound.
+    ///
+    /// # Errors
+    /// Those of the catalogs.
+    pub async fn read(state: &'a SessionState, query: &Query, binder: Binder) -> Result<Self> {
+        let statement = Statement::Query(Box::new(query.clone()));
+        let named = state.resolve_table_references(&DfStatement::Statement(Box::new(statement)))?;
+        let mut sources = HashMap::with_capacity(named.len());
+        for name in named {
+            let full = full_name(state, name);
+            if sources.contains_key(&full) {
+                continue;
+            }
+            if let Ok(schema) = state.schema_for_ref(full.clone())
+                && let Some(table) = schema.table(&full.table).await?
+            {
+                sources.insert(full, provider_as_source(table));
+            }
+        }
+        let mut relations = Relations(0);
+        let _all = walk(query, &mut relations);
+        Ok(Self { state, binder, sources, made: Cell::new(0), relations: relations.0 })
+    }
+
+    /// Returns the rows of a table, if it is there.
+    pub fn source(&self, name: TableReference) -> Option<Arc<dyn TableSource>> {
+        self.sources.get(&full_name(self.state, name)).cloned()
+    }
+
+    /// Says whether the statement has several relations, some of which may have one name.
+    pub fn names_several(&self) -> bool {
+        self.relations > 1
+    }
+
+    /// Returns a name that nothing else has, and that is shown as another one.
+    pub fn new_name(&self, shown: &str) -> String {
+        let number = self.made.get();
+        self.made.set(number + 1);
+        format!("{shown}{ONE_OF}{number}")
+    }
+}
+
+/// Counts relations.
+struct Relations(usize);
+
+impl Visitor for Relations {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<()> {
+        self.0 += 1;
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns the name of a table with those of its schema and its database.
+fn full_name(state: &SessionState, name: TableReference) -> ResolvedTableReference {
+    let catalog = &state.config_options().catalog;
+    name.resolve(&catalog.default_catalog, &catalog.default_schema)
+}
+
+/// A query that WITH names.
+pub struct Definition {
+    pub name: String,
+    pub rows: Rows,
+}
+
+/// A place of a statement.
+pub struct Scope<'a> {
+    pub tables: &'a Tables<'a>,
+    around: Option<&'a Scope<'a>>,
+    definitions: Vec<Definition>,
+    frame: Option<&'a Frame>,
+}
+
+/// A column that a name means.
+pub struct Named {
+    pub seen: Seen,
+    /// The number of the frame that has it, from the inside out. That of the place itself is 0.
+    pub depth: usize,
+    /// How many parts of the name it takes. The others are fields.
+    pub parts: usize,
+}
+
+impl<'a> Scope<'a> {
+    /// The place of a statement.
+    pub fn new(tables: &'a Tables<'a>) -> Self {
+        Self { tables, around: None, definitions: Vec::new(), frame: None }
+    }
+
+    /// The place of a query within this one.
+    pub fn within<'b>(&'b self) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { tables: self.tables, around: Some(self), definitions: Vec::new(), frame: None }
+    }
+
+    /// The place of clauses about some rows.
+    pub fn over<'b>(&'b self, frame: &'b Frame) -> Scope<'b>
+    where
+        'a: 'b,
+    {
+        Scope { frame: Some(frame), ..self.within() }
+    }
+
+    /// Binds a query within this place.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn rows(&self, query: &Query) -> Result<Rows> {
+        (self.tables.binder)(query, &self.within())
+    }
+
+    /// Gives a query a name from here on.
+    pub fn define(&mut self, definition: Definition) {
+        self.definitions.push(definition);
+    }
+
+    /// Returns the query that WITH calls so, in the nearest scope that has one.
+    pub fn definition(&self, name: &str) -> Option<&Rows> {
+        let mut scopes = std::iter::successors(Some(self), |scope| scope.around);
+        scopes.find_map(|scope| {
+            let own = scope.definitions.iter().rev().find(|definition| definition.name == name);
+            own.map(|definition| &definition.rows)
+        })
+    }
+
+    /// The rows that the place is about.
+    pub fn frame(&self) -> Option<&Frame> {
+        self.frame
+    }
+
+    /// The rows of the places around, from the inside out.
+    fn frames_around(&self) -> impl Iterator<Item = &Frame> {
+        std::iter::successors(self.around, |scope| scope.around).filter_map(|scope| scope.frame)
+    }
+
+    /// Returns the rows at a depth.
+    pub fn frame_at(&self, depth: usize) -> Option<&Frame> {
+        match depth {
+            0 => self.frame,
+            depth => self.frames_around().nth(depth - 1),
+        }
+    }
+
+    /// Returns all frames with their depths.
+    pub fn frames(&self) -> impl Iterator<Item = (usize, &Frame)> {
+        self.frame.map(|frame| (0, frame)).into_iter().chain((1..).zip(self.frames_around()))
+    }
+
+    /// Returns the column of a name whose relation is written before it, in the nearest frame that has both.
+    ///
+    /// # Errors
+    /// `Syntax` (42702) for one that is in several relations of that name.
+    pub fn qualified(&self, name: &[Ident]) -> Result<Option<Named>> {
+        for parts in (2..=name.len().min(4)).rev() {
+            let (relation, column) = name[..parts].split_at(parts - 1);
+            for (depth, frame) in self.frames() {
+                let found = qualified_in(frame, relation, &column[0])?;
+                if let Some(seen) = found {
+                    return Ok(Some(Named { seen, depth, parts }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the column of a frame that a name means by itself.
+    ///
+    /// # Errors
+    /// `Syntax` (42702) for one that is in several relations, or may be several.
+    pub fn alone_in(&self, frame: &Frame, name: &Ident) -> Result<Option<Seen>> {
+        one(frame.column(name), frame, name, None)
+    }
+
+    /// Returns the error that nothing has a name.
+    pub fn unknown(&self, name: &[Ident], more: impl Iterator<Item = String>) -> DataFusionError {
+        // The schema of a table that is not there is no column either.
+        let is_relation = |first: &Ident| {
+            let first = std::slice::from_ref(first);
+            self.frames().any(|(_, frame)| frame.relations_called(first).next().is_some())
+        };
+        let name = match name {
+            [first, _, _, ..] if is_relation(first) => &name[..2],
+            [_, _, _, ..] => &name[..1],
+            name => name,
+        };
+        let Some((column, table)) = name.split_last() else { return internal("a name without parts") };
+        let known = self.frames().next().map_or_else(Vec::new, |(_, frame)| frame.known());
+        let more = more.map(Column::new_unqualified);
+        let known = known.into_iter().chain(more).collect();
+        let table = table.last().map(fold);
+        external(no_column(&fold(column), table.as_deref(), name[0].span, known))
+    }
+}
+
+/// Returns the column of one of the relations of a name.
+fn qualified_in(frame: &Frame, relation: &[Ident], column: &Ident) -> Result<Option<Seen>> {
+    let Some(found) = called(frame, relation)? else { return Ok(None) };
+    one(meant(&found.columns, column), frame, column, found.name.last())
+}
+
+/// Returns the relation of a name.
+///
+/// # Errors
+/// `Syntax` (42P09) where there are several, of other schemas.
+pub fn called<'a>(frame: &'a Frame, name: &'a [Ident]) -> Result<Option<&'a Relation>> {
+    let mut relations = frame.relations_called(name);
+    match (relations.next(), relations.next()) {
+        (found, None) => Ok(found),
+        _ => {
+            let shown = name.last().map(fold).unwrap_or_default();
+            let message =
+                format!("\"{shown}\" may be one table or another here; name its schema, or give it an alias");
+            Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P09").about(&shown)))
+        }
+    }
+}
+
+/// Returns the only column that a name means.
+fn one(found: Meant<'_>, frame: &Frame, name: &Ident, relation: Option<&String>) -> Result<Option<Seen>> {
+    match found {
+        Meant::Nothing => Ok(None),
+        Meant::Column(seen) => Ok(Some(seen.clone())),
+        Meant::Several => Err(external(ambiguous_column(&fold(name), name.span))),
+        Meant::Alike => {
+            let relation = relation.map(String::as_str);
+            Err(external(no_column(&fold(name), relation, name.span, frame.known())))
+        }
+    }
+}
