@@ -116,7 +116,7 @@ impl<'a> Names<'a> {
     /// Returns the row of the nearest relation of a name.
     fn whole_row(&self, name: &Ident) -> Result<Option<Found>> {
         for (depth, frame) in self.scope.frames() {
-            if let Some(relation) = frame.relations_called(std::slice::from_ref(name)).next()
+            if let Some(relation) = self.scope.relations_called(frame, std::slice::from_ref(name)).next()
                 && let Some(own) = row_of(self.scope.tables.state, relation)?
             {
                 let (_, field) = own.to_field(frame.plan.schema())?;
@@ -324,8 +324,8 @@ impl Slots<'_> {
                 }
                 self.visit_rows(&mut function.args)?;
             }
-            other => {
-                if let Some((bound, field)) = subquery::bind(other, self.names)? {
+            _ => {
+                if let Some((bound, field)) = subquery::bind(expr, self.names)? {
                     *expr = self.bound("subquery", bound, field, 0);
                 }
             }
@@ -470,7 +470,7 @@ pub fn no_relation(name: &ObjectName) -> DataFusionError {
 pub fn number_in(expr: &SqlExpr) -> Option<&str> {
     match expr {
         SqlExpr::Value(value) => match &value.value {
-            Value::Number(number, _) => Some(number),
+            Value::Number(number, _) if number.bytes().all(|digit| digit.is_ascii_digit()) => Some(number),
             _ => None,
         },
         _ => None,

@@ -82,6 +82,13 @@ impl Frame {
         }
     }
 
+    /// Returns the column of a name that a join has merged of several.
+    pub fn merged(&self, name: &Ident) -> Option<&Seen> {
+        let Meant::Column(merged) = meant(&self.columns, name) else { return None };
+        let has = |relation: &&Relation| relation.columns.iter().any(|seen| seen.name == merged.name);
+        (self.relations.iter().filter(has).count() > 1).then_some(merged)
+    }
+
     /// Returns the column of the only series there is, which was called `value` before it had a name of its
     /// own.
     fn series(&self, name: &Ident) -> Option<&Seen> {
@@ -97,17 +104,6 @@ impl Frame {
             (Some(only), None) => only.columns.first(),
             _ => None,
         }
-    }
-
-    /// Returns the relations of a name, which may have those of a schema and a database before it.
-    pub fn relations_called<'a>(&'a self, name: &'a [Ident]) -> impl Iterator<Item = &'a Relation> {
-        let is_called = move |relation: &&Relation| {
-            let mut parts = relation.name.iter().rev().zip(name.iter().rev());
-            !name.is_empty()
-                && name.len() <= relation.name.len()
-                && parts.all(|(own, part)| *own == fold(part))
-        };
-        self.relations.iter().filter(is_called)
     }
 
     /// Returns an expression of these rows as a query within names it.

@@ -91,11 +91,19 @@ fn item_in(key: &SqlExpr, names: &Names<'_>, clause: &str) -> Result<Option<usiz
     let folded = fold(name);
     let mut named = names.items.iter().enumerate().filter(|(_, item)| item.name == folded);
     let Some((place, first)) = named.next() else { return Ok(alike(name, names.items)) };
-    if named.any(|(_, other)| other.expr != first.expr) {
-        let message = format!("{clause} \"{folded}\" is the name of several items of SELECT");
-        return Err(refused("42702", message));
+    if !named.any(|(_, other)| other.expr != first.expr) {
+        return Ok(Some(place));
     }
-    Ok(Some(place))
+    // A column that a join has merged is what the name means beside those that it is merged of.
+    let merged = names.scope.frame().and_then(|frame| frame.merged(name));
+    let of_merged = merged.and_then(|merged| names.items.iter().position(|item| item.expr == merged.expr));
+    match of_merged {
+        Some(place) => Ok(Some(place)),
+        None => {
+            let message = format!("{clause} \"{folded}\" is the name of several items of SELECT");
+            Err(refused("42702", message))
+        }
+    }
 }
 
 /// Returns the only item whose name differs in capitals from one without quotes.

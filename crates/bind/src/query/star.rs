@@ -6,7 +6,6 @@ use crate::query::expression::{self, Names, field_of, name_in, no_relation};
 use crate::query::frame::Seen;
 use crate::query::parts::Item;
 use crate::query::refusal::{refused, unknown, unsupported};
-use crate::query::scope::called;
 use arrow::array::StringArray;
 use arrow::compute::ilike;
 use arrow::datatypes::DataType;
@@ -32,7 +31,10 @@ pub fn items(select: &Select, names: &Names<'_>) -> Result<Vec<Item>> {
         let more = item_of(item, &Names { items: &items, ..*names })?;
         items.extend(more);
     }
-    Ok(items)
+    match items.is_empty() && !select.projection.is_empty() {
+        true => Err(refused("42703", "a wildcard stands for no column")),
+        false => Ok(items),
+    }
 }
 
 fn item_of(item: &SelectItem, names: &Names<'_>) -> Result<Vec<Item>> {
@@ -110,7 +112,7 @@ fn of_relation(
     let parts = name.0.iter().map(|part| part.as_ident().cloned()).collect::<Option<Vec<Ident>>>();
     let parts = parts.ok_or_else(|| no_relation(name))?;
     for (depth, frame) in names.scope.frames() {
-        let Some(relation) = called(frame, &parts)? else { continue };
+        let Some(relation) = names.scope.called(frame, &parts)? else { continue };
         if depth == 0 {
             return shown(&relation.columns, options, names);
         }
@@ -198,13 +200,9 @@ pub fn shown(columns: &[Seen], options: &WildcardAdditionalOptions, names: &Name
         let name = renamed.iter().find(|(name, _)| *name == seen.name).map_or(&seen.name, |(_, other)| other);
         items.push((&seen.name, Item { name: name.clone(), expr }));
     }
-    let items = match &options.opt_ilike {
-        Some(like) => named_alike(items, &like.pattern)?,
-        None => items.into_iter().map(|(_, item)| item).collect(),
-    };
-    match items.is_empty() {
-        true => Err(refused("42703", "a wildcard stands for no column")),
-        false => Ok(items),
+    match &options.opt_ilike {
+        Some(like) => named_alike(items, &like.pattern),
+        None => Ok(items.into_iter().map(|(_, item)| item).collect()),
     }
 }
 

@@ -11,7 +11,7 @@ use hypostyle_bind::expression::json_alias::Unaliased;
 use hypostyle_bind::from::function_tables;
 use hypostyle_bind::group::group_keys::PrimaryKeys;
 use hypostyle_bind::set_operation::union_structures;
-use hypostyle_catalog::databases::Databases;
+use hypostyle_catalog::databases::{Databases, table_names};
 use hypostyle_catalog::measures::measures;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::primary_key::key_of;
@@ -128,6 +128,7 @@ pub(super) fn context(
         .with_extension(counters.clone())
         .with_extension(meter.clone())
         .with_extension(Arc::new(PrimaryKeys(key_of)))
+        .with_extension(Arc::new(table_names(scope, None)))
         .with_extension(Arc::new(measures()))
         .with_extension(Arc::new(identity.privileges))
         .with_extension(settings.clone());
