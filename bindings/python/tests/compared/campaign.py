@@ -118,11 +118,11 @@ class Batch:
                     raise RuntimeError(f"{who.name}: {sql}: {answer}")
 
     def _answer(self, who: Any, statement: Statement, tree: Node) -> Answer:
-        sql = tree.text(who.name)
+        sql, parameters = _with_parameters(tree.text(who.name), statement.parameters)
         if not statement.writes:
-            return who.answer(sql, list(statement.parameters))
+            return who.answer(sql, parameters)
         who.answer("begin", [])
-        answer = who.answer(sql, list(statement.parameters))
+        answer = who.answer(sql, parameters)
         if answer.rows is not None:
             # The rows that RETURNING gave, besides those of the table.
             given = [("returned", *row) for row in answer.rows] if " returning " in sql else []
@@ -176,9 +176,9 @@ class Batch:
     def _found(
         self, index: int, statement: Statement, tree: Node, kind: str, answers: dict[str, Answer]
     ) -> Difference:
-        sql = tree.text("hypostyle")
-        if statement.parameters:
-            sql += f" -- {list(statement.parameters)}"
+        sql, parameters = _with_parameters(tree.text("hypostyle"), statement.parameters)
+        if parameters:
+            sql += f" -- {parameters}"
         texts = {name: str(answer) for name, answer in answers.items()}
         theirs = {
             name: answers.get(name) or self._answer(self.peers[name], statement, tree) for name in self.peers
@@ -189,6 +189,16 @@ class Batch:
         )
         setting = f"time zone {self.zone}"
         return Difference(self.seed, index, statement.subject, kind, sql, texts, setting, disagreeing)
+
+
+def _with_parameters(sql: str, parameters: tuple[Any, ...]) -> tuple[str, list[Any]]:
+    """Return a statement with the values of the parameters that it has: those of parts that were
+    thrown away are none of it.
+    """
+    used = sorted({int(number) for number in re.findall(r"\$([0-9]+)", sql)})
+    places = {number: place for place, number in enumerate(used, 1)}
+    sql = re.sub(r"\$([0-9]+)", lambda found: f"${places[int(found[1])]}", sql)
+    return sql, [parameters[number - 1] for number in used]
 
 
 def _cause(kind: str, ours: Answer) -> tuple[str, str]:
