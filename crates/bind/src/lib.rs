@@ -44,7 +44,7 @@
 //! `subquery::quantified`, `subquery::scalar_subquery`, `values::values_subquery` and
 //! `from::join_condition`.
 //!
-//! `query` binds queries in one walk, with scopes of our own (docs/decisions/0037). Nothing uses it yet.
+//! `query` binds queries in one walk, with scopes of our own (docs/decisions/0037), instead of these steps.
 //!
 //! What is rewritten in each expression of a plan, whatever statement it is from, and the types that values
 //! get, are rules of the analyzer, in the crate `plan`. This crate knows neither storage nor how statements
@@ -56,8 +56,10 @@ mod asking;
 pub mod expression;
 pub mod from;
 pub mod group;
+mod insert;
 mod name_repair;
 pub mod order;
+mod planner;
 pub mod query;
 pub mod scope;
 pub mod select;
@@ -68,4 +70,5 @@ pub mod values;
 pub mod with;
 
 pub use asking::asks_for_columns;
-pub use steps::{bind_expression, bind_statement, in_own_forms};
+pub use planner::bind_expression;
+pub use steps::{bind_statement, in_own_forms};
