@@ -23,6 +23,7 @@ pub mod collation;
 pub mod common_table;
 mod cursor;
 pub mod defined_macros;
+pub mod definitions;
 pub mod derived_names;
 mod distinct_on;
 pub mod doubles;

@@ -38,7 +38,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_bind::expression::logical_types::said_again;
 use hypostyle_bind::values::nullable_values::with_nullable_values;
-use hypostyle_bind::{asks_for_columns, bind_statement, in_own_forms};
+use hypostyle_bind::{bind_statement, in_own_forms};
 use hypostyle_catalog::databases::{Databases, check_populated};
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
@@ -330,7 +330,6 @@ impl Names<'_> {
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
-            && !asks_for_columns(statement)
     }
 }
 
