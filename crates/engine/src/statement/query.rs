@@ -54,7 +54,6 @@ use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
 use hypostyle_sql::plain::{has_inner_values, only_table};
-use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, LogicalType, Result};
@@ -183,7 +182,6 @@ impl Session {
         let mut statement = statement;
         let mut has_own_casts = false;
         if let DfStatement::Statement(statement) = &mut statement {
-            refuse_alike(statement)?;
             write_values(statement, parameters);
             has_own_casts = !parameters.is_empty() && give_types(statement, parameters);
         }
