@@ -118,7 +118,7 @@ const PASSES: [Pass; 24] = [
         name: "refused",
         why: "what has no meaning is an error before a pass takes it away",
         after: &["as written"],
-        concerns: |text| text.has(&refused::WORDS),
+        concerns: |text| text.has(&refused::WORDS) || text.has(&["INTO"]) && text.has(&["SELECT"]),
         run: |_, _, statement| refused::check(statement),
     },
     Pass {

@@ -30,7 +30,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
-    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -235,9 +235,6 @@ impl Session {
                     plans.lock().clear();
                     let _nothing = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
                     Ok(DONE)
-                }
-                LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => {
-                    Err(Error::unsupported("SELECT … INTO is not supported; write CREATE TABLE … AS SELECT"))
                 }
                 LogicalPlan::Ddl(other) => {
                     Err(Error::unsupported(format!("{} is not supported", other.name())))
