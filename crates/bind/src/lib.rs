@@ -5,8 +5,8 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | queries are bound, in one walk with scopes of our own, a file for each clause (docs/decisions/0037) | `query` |
-//! | – their expressions, in which columns stand for names and subqueries, by DataFusion's planner | `query::expression` |
+//! | queries are bound, with scopes of our own, a file for each clause (docs/decisions/0037) | `query` |
+//! | – expressions by DataFusion's planner: columns stand for names and subqueries | `query::expression` |
 //! | – with calls by another name of a function | `expression::aliased_calls` |
 //! | – with JSON's operators without names | `expression::json_alias` |
 //! | – COLUMNS(…) is written out | `select::named_columns` |

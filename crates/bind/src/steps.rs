@@ -1,4 +1,4 @@
-//! The way from a statement's tree to its logical plan, in its order. The crate's documentation has the steps.
+//! The way from a statement's tree to its logical plan. The crate's documentation has it as a list.
 
 use crate::expression::logical_types;
 use crate::from::join_condition::project_conditions;

@@ -1,6 +1,6 @@
 //! Names of three parts and more. `x.t.c` is a column of a relation that is called `t` where `x.t` names the
-//! same table (ISO/IEC 9075-2, 6.6), which a catalog tells: its schema then stands before the name only where
-//! it does in FROM. A relation with an alias has no schema (7.6). Otherwise `x` is another relation's name, or
+//! same table (ISO/IEC 9075-2, 6.6), which a catalog tells: the name then has a schema only where the table
+//! has it in FROM. A relation with an alias has no schema (7.6). Otherwise `x` is another relation's name, or
 //! a column's, and what follows are fields of structures.
 
 use crate::call::call;

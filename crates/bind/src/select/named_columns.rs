@@ -107,7 +107,8 @@ fn named<'a>(names: &[&'a String], wanted: &str) -> hypostyle_types::Result<&'a 
 /// Returns an item for each of some columns.
 ///
 /// # Errors
-/// `UnknownName` (42703) where there is none, or a name is that of none; `InvalidInput` for a pattern that is none.
+/// `UnknownName` (42703) where there is none, or a name is that of none; `InvalidInput` for a pattern that is
+/// none.
 pub fn for_each_column(
     item: &SelectItem,
     which: &Wanted,
