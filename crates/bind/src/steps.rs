@@ -1,237 +1,106 @@
-//! The steps from a statement's tree to its logical plan, in their order. The crate's documentation names
-//! them.
+//! The way from a statement's tree to its logical plan. The crate's documentation has it as a list.
 
-use crate::asking::asks_for_columns;
-use crate::expression::{aliased_calls, logical_types};
+use crate::expression::logical_types;
 use crate::from::join_condition::project_conditions;
-use crate::from::lateral::{self, has_lateral};
-use crate::from::missing_tables::first_missing;
-use crate::from::{captured_names, natural_join};
-use crate::group::group_keys;
-use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
-use crate::order::{hidden_keys, order_by_all, order_keys, percent_limit};
-use crate::scope::{Remaining, Scope, Wanted};
-use crate::select::{named_columns, wide_select};
-use crate::set_operation::{key_names, multiset};
+use crate::insert;
+use crate::planner::planned;
+use crate::query::bind_query;
 use crate::subquery::levels;
 use crate::subquery::quantified::without_quantifiers;
 use crate::subquery::scalar_subquery::with_nullable_scalars;
 use crate::values::values_subquery::project_subqueries;
-use crate::with::common_table::{computed_once, table_expressions};
 use crate::with::{expansion, repeated_tables};
-use datafusion::common::DFSchema;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::ExprWithAlias;
-use futures::future::BoxFuture;
-use hypostyle_error::missing_table::of_missing_table;
-use hypostyle_error::{
-    external, is_about_the_text, may_be_of_names, unresolved_table, with_nearest_function,
+use datafusion::logical_expr::{
+    Analyze, Explain, Expr, LogicalPlan, PlanType, Prepare, Statement as PlanStatement, ToStringifiedPlan,
 };
-use hypostyle_expr::operand::{alone_in_conditions, groups_twice_named};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{DescribeAlias, Query, Statement};
 use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_plan::computed_keys::subqueries_below;
 use hypostyle_plan::subquery_shape::with_tables_found;
 use hypostyle_plan::unordered::without_vain_orders;
-use hypostyle_sql::cast_operand::{may_be_told_apart, told_apart};
-use hypostyle_sql::parse::{explained, parse_as_written};
-use hypostyle_sql::{derived_names, join_using};
+use hypostyle_sql::build;
+use std::sync::Arc;
 
 /// Returns the logical plan of a statement: the names and types in it are those of the session's catalogs and
-/// functions. One that is refused for its names is planned again in forms that mean the same.
+/// functions. Queries are bound here, also within other statements; what else a statement says is
+/// DataFusion's to plan.
 ///
 /// # Errors
-/// Those of the steps, and of DataFusion's planner.
+/// Those of the binder of queries, of DataFusion's planner, and of the checks behind them.
 pub async fn bind_statement(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
-    bind_wanted(Scope::new(state, binder), statement, Wanted::Rows).await
-}
-
-/// Binds a query that a step asks for its columns.
-fn binder(
-    state: &SessionState,
-    statement: DfStatement,
-    remaining: Remaining,
-    wanted: Wanted,
-) -> BoxFuture<'_, Result<LogicalPlan>> {
-    let scope = Scope::new(state, binder);
-    match remaining {
-        Remaining::All => Box::pin(bind_wanted(scope, statement, wanted)),
-        Remaining::AfterNames => Box::pin(bind_written_out(scope, statement, wanted)),
-        Remaining::AllButKeys => Box::pin(bind_grouped(scope, statement, wanted)),
+    match statement {
+        DfStatement::Statement(inner) => match *inner {
+            Statement::Query(query) => bind_rows(state, &query).await,
+            Statement::Insert(insert) => checked(state, insert::bind(state, insert).await?),
+            other => bind_other(state, DfStatement::Statement(Box::new(other))).await,
+        },
+        other => bind_other(state, other).await,
     }
 }
 
-/// Returns the plan of a statement for what it is wanted for.
-async fn bind_wanted(scope: Scope<'_>, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
-    write_names_out(scope, &mut statement).await?;
-    bind_written_out(scope, statement, wanted).await
+async fn bind_rows(state: &SessionState, query: &Query) -> Result<LogicalPlan> {
+    checked(state, bind_query(state, query).await?)
 }
 
-/// Names columns as they are written, writes what is to be asked for its columns, and gives relations names
-/// that tell them from columns.
-async fn write_names_out(scope: Scope<'_>, statement: &mut DfStatement) -> Result<()> {
-    if let Some(statement) = explained(statement) {
-        derived_names::rewrite(statement);
-    }
-    let asks = explained(statement).is_some_and(|statement| asks_for_columns(statement));
-    if asks {
-        natural_join::rewrite(scope, statement).await?;
-        named_columns::rewrite(scope, statement).await?;
-        if let Some(statement) = explained(statement) {
-            order_by_all::rewrite(scope, statement).await?;
-            key_names::check(scope, statement).await?;
-        }
-    }
-    // What a relation is called decides what a key names.
-    let are_renamed = captured_names::rewrite(scope.state, statement).await;
-    if asks || are_renamed {
-        order_keys::rewrite(scope, statement).await;
-    }
-    Ok(())
-}
-
-/// Returns the plan of a statement in which nothing is to be asked for its columns any more.
-async fn bind_written_out(scope: Scope<'_>, statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
-    let mut repair = Repair::new(statement);
-    repair.complete_groups(scope).await;
-    bind_repaired(scope, repair, wanted).await
-}
-
-/// Returns the plan of a query in which each GROUP BY has all keys that it needs.
-async fn bind_grouped(scope: Scope<'_>, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
-    write_names_out(scope, &mut statement).await?;
-    bind_repaired(scope, Repair::of_grouped(statement), wanted).await
-}
-
-async fn bind_repaired(scope: Scope<'_>, mut repair: Repair, wanted: Wanted) -> Result<LogicalPlan> {
-    let state = scope.state;
-    let mut plan = bind_moved(state, &repair, wanted).await;
-    if plan.as_ref().is_err_and(is_about_the_text) && may_repair(state) {
-        let state = repairing(state);
-        let scope = scope.with_state(&state);
-        plan = bind_once(&state, repair.statement(), wanted).await;
-        while let Err(error) = &plan
-            && let Some(mended) = repair.mended(scope, error).await
-        {
-            plan = bind_once(&state, mended, wanted).await;
-        }
-        // A key that an item of SELECT has for its name is a column all the same, if there is one.
-        if plan.is_err()
-            && let Some(grouped) = repair.grouped(scope).await
-            && let Ok(completed) = bind_once(&state, grouped, wanted).await
-        {
-            plan = Ok(completed);
-        }
-    }
-    if wanted == Wanted::Rows {
-        if plan.as_ref().is_ok_and(group_keys::is_incomplete)
-            && let Some(grouped) = repair.grouped(scope).await
-        {
-            plan = bind_once(state, grouped, wanted).await;
-        }
-        plan = plan.and_then(group_keys::check);
-    }
-    match plan {
-        Ok(plan) if repair.is_apart => with_own_names(plan),
-        Ok(plan) => Ok(plan),
-        Err(error) => Err(with_missing_table(state, &repair, error).await),
-    }
-}
-
-/// Returns the error of a statement as the one of a table that is not there, if there is such a table.
-async fn with_missing_table(
-    state: &SessionState,
-    repair: &Repair,
-    error: DataFusionError,
-) -> DataFusionError {
-    if !matches!(error.find_root(), DataFusionError::Plan(_)) {
-        return error;
-    }
-    let missing = first_missing(state, &repair.statement()).await;
-    // WITH may define one of the name elsewhere.
-    match missing.or_else(|| unresolved_table(&error)) {
-        Some(name) => of_missing_table(error, name),
-        None => error,
-    }
-}
-
-/// Returns the plan of a statement with those aggregates in its subqueries computed around them that are of
-/// the query around.
-async fn bind_moved(state: &SessionState, repair: &Repair, wanted: Wanted) -> Result<LogicalPlan> {
-    if let Some(moved) = repair.over_groups(state)
-        && let Ok(plan) = bind_once(state, moved, wanted).await
-    {
-        return Ok(plan);
-    }
-    // It also tells what is wrong.
-    bind_once(state, repair.statement(), wanted).await
-}
-
-/// Returns the plan of a statement as it is, in which casts may stand beside what they cast, and subqueries
-/// beside others.
-async fn bind_once(state: &SessionState, mut statement: DfStatement, wanted: Wanted) -> Result<LogicalPlan> {
-    if let Some(statement) = explained(&mut statement) {
-        aliased_calls::rewrite_in(statement, state);
-        join_using::write_chains_out(statement).map_err(external)?;
-    }
-    let expressions = table_expressions(&statement);
-    let written = may_be_told_apart(&statement).then(|| statement.clone());
-    let has_lateral = has_lateral(&statement);
-    let plan = to_plan(state, statement).await;
-    let is_refused = written.is_some() && plan.as_ref().map_or_else(may_be_of_names, groups_twice_named);
-    let plan = match written.filter(|_| is_refused).and_then(|written| told_apart(&written)) {
-        Some(apart) => state.statement_to_plan(apart).await.and_then(alone_in_conditions).or(plan),
-        None => plan,
+/// Returns the plan of a statement that is no query, and in which one may be.
+async fn bind_other(state: &SessionState, mut statement: DfStatement) -> Result<LogicalPlan> {
+    let Some(query) = query_within(&mut statement) else {
+        return checked(state, planned(state, statement).await?);
     };
-    if wanted == Wanted::Names {
-        return plan;
+    // What is around a query is planned with other rows in its place.
+    let query = std::mem::replace(query, Box::new(build::values(vec![vec![build::number(1)]])));
+    let rows = bind_rows(state, &query).await?;
+    with_rows(planned(state, statement).await?, rows)
+}
+
+/// Returns the query that is explained or prepared.
+fn query_within(statement: &mut DfStatement) -> Option<&mut Box<Query>> {
+    let inner = match statement {
+        DfStatement::Explain(explain) => match explain.statement.as_mut() {
+            DfStatement::Statement(inner) => inner,
+            _ => return None,
+        },
+        DfStatement::Statement(inner) => match inner.as_mut() {
+            Statement::Explain { describe_alias: DescribeAlias::Explain, statement, .. }
+            | Statement::Prepare { statement, .. } => statement,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match inner.as_mut() {
+        Statement::Query(query) => Some(query),
+        _ => None,
     }
-    let plan = plan?;
-    captured_names::check(&plan)?;
-    hidden_keys::check(&plan)?;
+}
+
+/// Returns the plan of a statement with a query's plan in the place of the rows in it.
+fn with_rows(plan: LogicalPlan, rows: LogicalPlan) -> Result<LogicalPlan> {
+    match plan {
+        LogicalPlan::Analyze(around) => Ok(LogicalPlan::Analyze(Analyze { input: Arc::new(rows), ..around })),
+        LogicalPlan::Explain(around) => {
+            let stringified_plans = vec![rows.to_stringified(PlanType::InitialLogicalPlan)];
+            Ok(LogicalPlan::Explain(Explain { plan: Arc::new(rows), stringified_plans, ..around }))
+        }
+        LogicalPlan::Statement(PlanStatement::Prepare(around)) => {
+            // A parameter may be of one type alone.
+            let _types = rows.get_parameter_fields()?;
+            let prepare = Prepare { input: Arc::new(rows), ..around };
+            Ok(LogicalPlan::Statement(PlanStatement::Prepare(prepare)))
+        }
+        _ => Err(DataFusionError::Internal("a query in a statement that has none".into())),
+    }
+}
+
+/// Returns a plan that is bound in the form in which it is kept, if it can run.
+fn checked(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     let plan = repeated_tables::computed_once_if_large(state, plan)?;
-    let plan = percent_limit::with_counts(multiset::with_numbers(plan)?)?;
     let plan = logical_types::said_again(plan)?;
     expansion::check(&plan)?;
     levels::check(&plan)?;
-    let plan = if has_lateral { lateral::marked(plan)? } else { plan };
-    computed_once(plan, &expressions)
-}
-
-/// Returns DataFusion's plan of a statement, whose lists may be wide.
-async fn to_plan(state: &SessionState, statement: DfStatement) -> Result<LogicalPlan> {
-    if let Some(marked) = wide_select::marked(&statement)
-        && let Ok(plan) = state.statement_to_plan(marked).await.and_then(wide_select::unmarked)
-    {
-        return Ok(plan);
-    }
-    // It also tells what is wrong.
-    state.statement_to_plan(statement).await.map_err(|error| with_nearest_function(error, functions(state)))
-}
-
-/// Returns the names of all functions of a session.
-fn functions(state: &SessionState) -> impl Iterator<Item = &str> {
-    (state.scalar_functions().keys())
-        .chain(state.higher_order_functions().keys())
-        .chain(state.aggregate_functions().keys())
-        .chain(state.window_functions().keys())
-        .map(String::as_str)
-}
-
-/// The expression that a text of one is, over columns of a schema. A definition is the text of what a
-/// statement had, which is parsed by the same table of operators: it is the same tree again.
-///
-/// # Errors
-/// Those of the parser and the planner.
-pub fn bind_expression(state: &SessionState, sql: &str, schema: &DFSchema) -> Result<Expr> {
-    let mut expr = parse_as_written(sql).map_err(external)?;
-    aliased_calls::rewrite_in(&mut expr, state);
-    let expr = state
-        .create_logical_expr_from_sql_expr(ExprWithAlias { expr, alias: None }, schema)
-        .map_err(|error| with_nearest_function(error, functions(state)))?;
-    logical_types::said_in_expression(expr, schema)
+    Ok(plan)
 }
 
 /// Returns the plan of a query, in which parameters have their values, in the forms that optimizing expects:
@@ -257,13 +126,15 @@ mod tests {
     use super::bind_statement;
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
     use datafusion::error::Result;
+    use datafusion::logical_expr::LogicalPlan;
     use datafusion::prelude::SessionContext;
     use futures::executor::block_on;
+    use hypostyle_error::from_datafusion;
     use hypostyle_sql::parse::{Extension, parse};
     use std::sync::Arc;
 
-    /// Returns the names of the columns that a query gives, over `t (a, b)` and `u (b, c)`.
-    fn columns(sql: &str) -> Result<Vec<String>> {
+    /// Binds a statement over `t (a, b)` and `u (b, c)`.
+    fn bound(sql: &str) -> Result<LogicalPlan> {
         let context = SessionContext::new();
         let number: ArrayRef = Arc::new(Int64Array::from(vec![1]));
         for (table, names) in [("t", ["a", "b"]), ("u", ["b", "c"])] {
@@ -271,8 +142,12 @@ mod tests {
             context.register_batch(table, RecordBatch::try_from_iter(columns)?)?;
         }
         let statement = parse(sql, &Extension::NONE).unwrap();
-        let plan = block_on(bind_statement(&context.state(), statement))?;
-        Ok(plan.schema().fields().iter().map(|field| field.name().clone()).collect())
+        block_on(bind_statement(&context.state(), statement))
+    }
+
+    /// Returns the names of the columns of a plan.
+    fn names_of(plan: &LogicalPlan) -> Vec<&str> {
+        plan.schema().fields().iter().map(|field| field.name().as_str()).collect()
     }
 
     #[test]
@@ -285,8 +160,49 @@ mod tests {
             ("SELECT * FROM t AS x (p)", vec!["p", "b"]),
             ("WITH s AS (SELECT c AS b FROM u) SELECT * FROM s NATURAL JOIN t", vec!["b", "a"]),
         ] {
-            assert_eq!(columns(sql).unwrap(), names, "{sql}");
+            assert_eq!(names_of(&bound(sql).unwrap()), names, "{sql}");
         }
-        assert!(columns("SELECT * FROM v").is_err());
+        assert!(bound("SELECT * FROM v").is_err());
+    }
+
+    #[test]
+    fn queries_within_other_statements_are_bound() {
+        let LogicalPlan::Explain(explain) = bound("EXPLAIN SELECT * FROM t NATURAL JOIN u").unwrap() else {
+            panic!("no EXPLAIN")
+        };
+        assert_eq!(names_of(&explain.plan), ["b", "a", "c"]);
+        let LogicalPlan::Analyze(analyze) = bound("EXPLAIN ANALYZE SELECT COLUMNS('a') FROM t").unwrap()
+        else {
+            panic!("no EXPLAIN ANALYZE")
+        };
+        assert_eq!(names_of(&analyze.input), ["a"]);
+        let prepared = bound("PREPARE p AS SELECT * EXCLUDE (a) FROM t WHERE a = $1").unwrap();
+        assert_eq!(names_of(prepared.inputs()[0]), ["b"]);
+        assert!(bound("EXPLAIN SELECT x FROM t").is_err());
+    }
+
+    #[test]
+    fn an_insert_gives_all_columns_of_its_table() {
+        let input = |sql: &str| match bound(sql).unwrap() {
+            LogicalPlan::Dml(dml) => dml.input.as_ref().clone(),
+            other => panic!("{sql}: {}", other.display_indent()),
+        };
+        for sql in [
+            "INSERT INTO t SELECT * FROM u",
+            "INSERT INTO t (b) SELECT c FROM u",
+            "INSERT INTO t VALUES (1, 2)",
+            "INSERT INTO t VALUES (1, (SELECT max(c) FROM u)), (2, 3)",
+            "INSERT INTO t VALUES (1, 2), (3, 4) LIMIT 1",
+        ] {
+            assert_eq!(names_of(&input(sql)), ["a", "b"], "{sql}");
+        }
+        for (sql, sqlstate) in [
+            ("INSERT INTO t SELECT b FROM u", "42601"),
+            ("INSERT INTO t (z) SELECT b FROM u", "42703"),
+            ("INSERT INTO t (a, a) SELECT b, c FROM u", "42701"),
+            ("INSERT INTO t VALUES (sum(1), (SELECT 1))", "42803"),
+        ] {
+            assert_eq!(from_datafusion(bound(sql).unwrap_err()).sqlstate(), sqlstate, "{sql}");
+        }
     }
 }

@@ -21,7 +21,6 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
-use hypostyle_bind::query::scope::TableNames;
 use hypostyle_bind::{bind_expression, bind_statement};
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
@@ -216,7 +215,6 @@ async fn relation(
     let _one_more = Nesting::new(scope, &name.name)?;
     let mut state = scope.state()?;
     state.register_catalog_list(Arc::new(Databases::for_definitions_of(scope.clone(), &name.database)));
-    state.config_mut().set_extension(Arc::new(table_names(scope, Some(name.database.clone()))));
     let of_view =
         |error: hypostyle_types::Error| external(error.nowhere().context(format!("view \"{}\"", name.name)));
     let statement = parse_stored(&view.sql).map_err(of_view)?;
@@ -224,23 +222,6 @@ async fn relation(
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
-}
-
-/// Returns what names of tables mean in statements of a session, or in definitions of a database.
-pub fn table_names(scope: &Arc<Scope>, home: Option<String>) -> TableNames {
-    let scope = scope.clone();
-    TableNames(Box::new(move |parts| {
-        let found = scope.resolve(parts, home.as_deref()).ok()?;
-        let [database, schema, name] = [found.database, found.schema, found.name];
-        let is_of_system = parts.len() == 1 && pg_catalog::has_relation(&name);
-        let is_own = || {
-            let snapshot = scope.snapshot_of(&database)?;
-            let catalog = snapshot.catalog();
-            Some(catalog.table(&schema, &name).is_some() || catalog.view(&schema, &name).is_some())
-        };
-        let schema = if is_of_system && is_own() != Some(true) { PG_CATALOG.to_string() } else { schema };
-        Some([database, schema, name])
-    }))
 }
 
 /// Refuses to read a materialized view that has no rows yet.

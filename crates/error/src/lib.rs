@@ -8,7 +8,7 @@
 mod cause;
 pub mod column_name;
 pub mod complexity;
-pub mod culprit;
+mod culprit;
 mod full_disk;
 pub mod message;
 pub mod missing_table;
@@ -18,7 +18,7 @@ mod words;
 
 use crate::column_name::unmarked_name;
 use crate::complexity::{NESTED_TOO_DEEPLY, too_complex};
-use crate::culprit::{Culprit, Unknown, culprit};
+use crate::culprit::Unknown;
 use crate::full_disk::full_disk;
 use crate::message::plain;
 use crate::missing_table::MissingTable;
@@ -30,7 +30,7 @@ use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::Span as Place;
 use std::io;
 
-pub use crate::words::{bad_pattern, unresolved_table, with_nearest_function, with_pattern};
+pub use crate::words::{bad_pattern, with_nearest_function, with_pattern};
 
 /// Returns an error of our own on its way through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
@@ -60,7 +60,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
             too_complex(NESTED_TOO_DEEPLY)
         }
         DataFusionError::SQL(inner, _) => words::syntax_error(&inner.to_string()),
-        DataFusionError::SchemaError(inner, _) => schema_error(inner, error),
+        DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => words::plan_error(message),
         DataFusionError::NotImplemented(message) => words::not_implemented(message),
         DataFusionError::ResourcesExhausted(message) => words::out_of_memory(message),
@@ -113,30 +113,6 @@ fn store_error(error: &DataFusionError) -> Error {
     Error::new(kind, plain(&error.strip_backtrace()))
 }
 
-/// Says whether planning failed for what a statement says.
-pub fn is_about_the_text(error: &DataFusionError) -> bool {
-    match error {
-        DataFusionError::Diagnostic(..) | DataFusionError::SchemaError(..) | DataFusionError::Plan(_) => true,
-        DataFusionError::Context(_, inner) => is_about_the_text(inner),
-        DataFusionError::Shared(inner) => is_about_the_text(inner),
-        DataFusionError::Collection(errors) => errors.first().is_some_and(is_about_the_text),
-        _ => false,
-    }
-}
-
-/// Says whether DataFusion may have refused a plan for the names that a statement gives: because two
-/// expressions have one, or an alias has too few. Most of these errors have no kind of their own.
-pub fn may_be_of_names(error: &DataFusionError) -> bool {
-    match error.find_root() {
-        DataFusionError::SchemaError(inner, _) => matches!(
-            inner.as_ref(),
-            SchemaError::DuplicateUnqualifiedField { .. } | SchemaError::DuplicateQualifiedField { .. }
-        ),
-        DataFusionError::Plan(_) => true,
-        _ => false,
-    }
-}
-
 /// Returns a number of things, as in a sentence.
 pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -181,12 +157,12 @@ fn at(error: Error, span: Option<Span>) -> Error {
     error.marked(mark)
 }
 
-fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
+fn schema_error(error: &SchemaError) -> Error {
     match error {
-        SchemaError::FieldNotFound { field, .. } => match culprit(whole) {
-            Some(Culprit::Unknown(unknown)) => unknown_column(&unknown),
-            _ => Error::new(ErrorKind::UnknownName, format!("no column \"{}\"", unmarked_name(&field.name))),
-        },
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let table = field.relation.as_ref().map(|table| table.table());
+            unknown_column(&Unknown::new(&field.name, table, field.spans().first(), valid_fields.clone()))
+        }
         SchemaError::AmbiguousReference { field } => {
             at(several_columns(unmarked_name(&field.name)), field.spans().first())
         }

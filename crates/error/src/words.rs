@@ -4,7 +4,6 @@
 //! and the sentence that a user gets, never how a statement is planned or run. The tests below and
 //! `tests/sql/sqlstates.slt` fail when a library changes its words.
 
-use crate::column_name::unmarked_text;
 use crate::message::{is_of_types, plain};
 use crate::saying::{Saying, Sentence, made, read, same, told};
 use crate::type_name::type_name;
@@ -50,21 +49,14 @@ const IN_FROM: [&str; 10] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 49] = [
+const STATES: [(&str, &str); 42] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
-    ("Order by column out of bounds", "42P10"),
-    ("Cannot find column with position ", "42P10"),
-    ("must appear in select list", "42P10"),
-    ("Order by index starts at 1", "42P10"),
-    ("DISTINCT ON expressions must match ", "42P10"),
     ("ORDER BY expressions must appear in argument list", "42P10"),
     ("cannot be larger than end bound", "42P20"),
     ("RANGE requires exactly one ORDER BY column", "42P20"),
     ("GROUPS requires an ORDER BY clause", "42P20"),
-    (" is defined multiple times", "42P20"),
     ("cannot contain window function calls", "42803"),
-    ("\" specified more than once", "42712"),
     ("Expected LIMIT to be an integer", "42804"),
     ("Incompatible inputs for Union", "42804"),
     ("Cannot automatically convert ", "42804"),
@@ -150,8 +142,6 @@ const NOT_IMPLEMENTED: &[Saying] = &[
     ),
     made("^Unsupported SQL type {}", ErrorKind::UnknownName, "42704", no_type),
     made("^Unsupported CAST from {}", ErrorKind::InvalidInput, "42846", no_cast),
-    told("^TOP", ErrorKind::Unsupported, "0A000", "TOP is not supported; write LIMIT behind the query"),
-    told("^MINUS ", ErrorKind::Unsupported, "0A000", "MINUS is not supported; write EXCEPT"),
     told(
         "^Unsupported ast node in sqltorel: RLike",
         ErrorKind::Unsupported,
@@ -487,13 +477,6 @@ fn arguments_refused(parts: &[&str]) -> Option<Sentence> {
     if is_of_types { arguments_of_other_types(parts) } else { None }
 }
 
-/// Returns the name of a table that the planner does not find, without the schemas where it has looked.
-pub fn unresolved_table(error: &DataFusionError) -> Option<String> {
-    let DataFusionError::Plan(message) = error.find_root() else { return None };
-    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
-    name.rsplit('.').next().map(str::to_string)
-}
-
 /// What DataFusion says of statements that it refuses.
 const PLAN: &[Saying] = &[
     made("Invalid function '{}'", ErrorKind::Syntax, "42809", window_function),
@@ -526,39 +509,13 @@ const PLAN: &[Saying] = &[
     made("non-boolean predicate '{}", ErrorKind::Syntax, "42804", no_condition),
     made("condition must be boolean type, but got {}", ErrorKind::Syntax, "42804", no_condition),
     made("Field {} not found in struct", ErrorKind::UnknownName, "42703", no_field),
-    told(
-        "Too many columns! The subquery should only return one column",
-        ErrorKind::Syntax,
-        "42601",
-        "the subquery stands for one value and has more than one column",
-    ),
-    made("Order by column out of bounds, specified: {},", ErrorKind::Syntax, "42P10", no_place_of_order),
-    made(
-        "Cannot find column with position {} in SELECT clause",
-        ErrorKind::Syntax,
-        "42P10",
-        no_place_of_group,
-    ),
     made("variable [\"{}\"", ErrorKind::Syntax, "42704", no_variable),
-    told(
-        "Aggregate functions are not allowed in the WHERE clause",
-        ErrorKind::Syntax,
-        "42803",
-        "aggregates are not allowed in WHERE; write HAVING, or compute them in a subquery in FROM",
-    ),
-    made(
-        "contains {} columns but only {} names given as column alias",
-        ErrorKind::Syntax,
-        "42P10",
-        few_aliases,
-    ),
     made(
         "^Inconsistent data length across values list: got {} values in row {} but expected {}",
         ErrorKind::Syntax,
         "42601",
         uneven_values,
     ),
-    made("column \"{}\" must appear in the GROUP BY", ErrorKind::Syntax, "42803", no_group),
     same("Cannot coerce", ErrorKind::Syntax, "42804"),
     same("Failed to coerce", ErrorKind::Syntax, "42804"),
     same("have incompatible types", ErrorKind::Syntax, "42804"),
@@ -639,25 +596,9 @@ fn no_field(parts: &[&str]) -> Option<Sentence> {
     Some(Sentence::new(format!("no field \"{field}\" in the structure")).about(field))
 }
 
-fn no_place_of_order(parts: &[&str]) -> Option<Sentence> {
-    let [place] = parts else { return None };
-    Some(Sentence::new(format!("ORDER BY position {place} is not in the SELECT list")))
-}
-
-fn no_place_of_group(parts: &[&str]) -> Option<Sentence> {
-    let [place] = parts else { return None };
-    Some(Sentence::new(format!("GROUP BY position {place} is not in the SELECT list")))
-}
-
 fn no_variable(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
     Some(Sentence::new(format!("no variable \"{name}\"; parameters are written ?, $1 or $name")))
-}
-
-fn few_aliases(parts: &[&str]) -> Option<Sentence> {
-    let [columns, names] = parts else { return None };
-    let (columns, names) = (counted(columns.parse().ok()?, "column"), counted(names.parse().ok()?, "name"));
-    Some(Sentence::new(format!("an alias gives {names} to a table of {columns}")))
 }
 
 fn uneven_values(parts: &[&str]) -> Option<Sentence> {
@@ -666,13 +607,6 @@ fn uneven_values(parts: &[&str]) -> Option<Sentence> {
         (counted(given.parse().ok()?, "value"), counted(expected.parse().ok()?, "column"));
     let row = row.parse::<usize>().ok()? + 1;
     Some(Sentence::new(format!("row {row} of VALUES has {given} for {expected}")))
-}
-
-fn no_group(parts: &[&str]) -> Option<Sentence> {
-    let column = unmarked_text(parts.first()?);
-    let name = column.rsplit('.').next().unwrap_or(&column);
-    let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
-    Some(Sentence::new(message).about(name))
 }
 
 /// Returns the error of a statement that the planner refuses.
@@ -785,8 +719,6 @@ mod tests {
         assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::Syntax, "42809"));
         let told = plan_error("Invalid function 'lug'.\nDid you mean 'log'?");
         assert_eq!(told.message(), "no function \"lug\"; did you mean \"log\"?");
-        let told = plan_error("Source table contains 2 columns but only 1 names given as column alias");
-        assert_eq!(told.message(), "an alias gives 1 name to a table of 2 columns");
         let told = plan_error("a thing does not exist");
         assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::UnknownName, "42P01"));
     }
@@ -860,10 +792,6 @@ mod tests {
             (
                 "Cannot create filter with non-boolean predicate 't.n' returning Int16",
                 "a condition is a BOOLEAN, not a SMALLINT",
-            ),
-            (
-                "Order by column out of bounds, specified: 5, max: 1",
-                "ORDER BY position 5 is not in the SELECT list",
             ),
         ] {
             assert_eq!(said(message), expected);

@@ -1,8 +1,8 @@
 //! Tests Parquet and Arrow files of other writers, and damaged ones.
 
 use crate::float_bounds::FloatFilters;
-use crate::function::register;
 use crate::parquet_footer::Footer;
+use crate::test_arguments::register;
 use crate::test_directory::TestDirectory;
 use arrow::array::{
     Array, ArrayRef, FixedSizeBinaryArray, Float16Array, Float32Array, Float64Array, Int64Array, RecordBatch,
@@ -73,7 +73,7 @@ fn session(memory: usize) -> SessionContext {
         SessionConfig::new().with_target_partitions(1).with_extension(Arc::new(Privileges::ALL)),
         runtime,
     );
-    register(&context).unwrap();
+    register(&context);
     context
 }
 

@@ -19,11 +19,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionContext;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, ExprSchemable};
-use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr as SqlExpr, FunctionArg, FunctionArgExpr, Ident, TableFactor, Value,
-};
 use datafusion::sql::sqlparser::dialect::DuckDbDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -55,11 +51,8 @@ const GLOB: &str = "glob";
 /// The functions that give files as they are, and whether these are texts.
 const WHOLE: [(&str, bool); 2] = [("read_text", true), ("read_blob", false)];
 
-/// Makes the file functions known to a session.
-///
-/// # Errors
-/// When the session takes no relation planner.
-pub fn register(context: &SessionContext) -> Result<()> {
+/// Makes the file functions known to a session. Arguments that have names come as these and their values.
+pub fn register(context: &SessionContext) {
     for (name, format) in FUNCTIONS {
         context.register_udtf(name, Arc::new(ReadFunction { name, format }));
     }
@@ -71,9 +64,6 @@ pub fn register(context: &SessionContext) -> Result<()> {
     let state = context.state_ref();
     state.write().config_mut().set_extension(Arc::new(Pipes::default()));
     state.write().config_mut().set_extension(Arc::new(KnownFiles::default()));
-    context
-        .register_relation_planner(Arc::new(NamedArguments))
-        .map_err(|error| Error::internal(format!("cannot register the file functions: {error}")))
 }
 
 /// Returns the table of a file that stands where a table's name does, as in
@@ -288,57 +278,4 @@ fn written_type(name: &str) -> Option<LogicalType> {
     let mut parser = Parser::new(&DuckDbDialect {}).try_with_sql(name).ok()?;
     let sql = parser.parse_data_type().ok().filter(|_| parser.peek_token_ref().token == Token::EOF)?;
     logical_type(&sql).ok()
-}
-
-/// Turns the named arguments of file functions into positional ones.
-#[derive(Debug)]
-struct NamedArguments;
-
-impl RelationPlanner for NamedArguments {
-    fn plan_relation(
-        &self,
-        mut relation: TableFactor,
-        _context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning, DataFusionError> {
-        if let TableFactor::Table { name, args: Some(arguments), .. } = &mut relation
-            && let [part] = name.0.as_mut_slice()
-            && let Some(ident) = part.as_ident()
-            && let Some(function) = FUNCTIONS
-                .iter()
-                .map(|(known, _)| *known)
-                .chain([SNIFF, GLOB])
-                .chain(WHOLE.iter().map(|(known, _)| *known))
-                .find(|known| ident.value.eq_ignore_ascii_case(known))
-        {
-            *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(function));
-            arguments.args = arguments.args.drain(..).flat_map(positional).collect();
-        }
-        Ok(RelationPlanning::Original(Box::new(relation)))
-    }
-}
-
-fn positional(argument: FunctionArg) -> Vec<FunctionArg> {
-    let (name, value) = match argument {
-        FunctionArg::Named { name, arg, .. } => (name, arg),
-        FunctionArg::ExprNamed { name: SqlExpr::Identifier(name), arg, .. } => (name, arg),
-        // `name = value`, which the parser takes for a comparison.
-        FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::BinaryOp {
-            left,
-            op: BinaryOperator::Eq,
-            right,
-        })) => match *left {
-            SqlExpr::Identifier(name) => (name, FunctionArgExpr::Expr(*right)),
-            left => {
-                let (left, op) = (Box::new(left), BinaryOperator::Eq);
-                return vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::BinaryOp {
-                    left,
-                    op,
-                    right,
-                }))];
-            }
-        },
-        other => return vec![other],
-    };
-    let name = SqlExpr::value(Value::SingleQuotedString(name.value));
-    vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(name)), FunctionArg::Unnamed(value)]
 }

@@ -43,6 +43,8 @@ mod sink;
 mod table;
 mod target;
 #[cfg(test)]
+mod test_arguments;
+#[cfg(test)]
 mod test_directory;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! Files through SQL and COPY: every option, format, compression and error message.
 
+use crate::test_arguments::register;
 use crate::test_directory::TestDirectory;
 use crate::*;
 use arrow::array::RecordBatch;
@@ -17,7 +18,7 @@ pub fn session() -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(3);
     let config = config.with_extension(Arc::new(Privileges::ALL));
     let context = SessionContext::new_with_config(config);
-    register(&context).unwrap();
+    register(&context);
     context
 }
 

@@ -170,7 +170,7 @@ fn first_of_order(function: &mut Function) {
 }
 
 /// Returns how a query is ordered by all of its columns, if it is.
-pub fn orders_by_all(query: &Query) -> Option<OrderByOptions> {
+fn orders_by_all(query: &Query) -> Option<OrderByOptions> {
     match &query.order_by.as_ref()?.kind {
         OrderByKind::All(options) => Some(*options),
         OrderByKind::Expressions(keys) => match keys.as_slice() {
@@ -185,7 +185,7 @@ pub fn orders_by_all(query: &Query) -> Option<OrderByOptions> {
 }
 
 /// Orders a query by so many columns.
-pub fn order_by_all(query: &mut Query, count: usize, options: OrderByOptions) {
+fn order_by_all(query: &mut Query, count: usize, options: OrderByOptions) {
     let key = |number: usize| OrderByExpr {
         expr: Expr::value(Value::Number(number.to_string(), false)),
         options,

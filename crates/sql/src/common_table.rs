@@ -1,12 +1,11 @@
 //! WITH before INSERT, UPDATE, DELETE and MERGE. Every query within the statement gets the WITH,
-//! and its names become subqueries in FROM and USING. Also names of WITH that an enclosing WITH
-//! has, too, which DataFusion refuses.
+//! and its names become subqueries in FROM and USING.
 
 use crate::build;
 use crate::identifier::fold;
 use crate::walk::walk_mut;
 use sqlparser::ast::{
-    Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitorMut, With,
+    Ident, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 
@@ -147,86 +146,4 @@ impl VisitorMut for Within {
         *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
         ControlFlow::Continue(())
     }
-}
-
-/// Gives what WITH names another name where a WITH around has the same one. References to a recursive query
-/// get its name as their alias where that needs quotes: its step would not know it by that one.
-pub fn tell_apart(statement: &mut Statement) {
-    let _done = walk_mut(statement, &mut Names::default());
-}
-
-/// Names that a WITH has given so far, with what they are called now, if that is something else.
-type Scope = Vec<(String, Option<Ident>)>;
-
-#[derive(Default)]
-struct Names {
-    /// The scopes of the queries around, and of the query itself.
-    scopes: Vec<Scope>,
-    /// Theirs, until their ends.
-    taken: Vec<Option<With>>,
-    made: usize,
-}
-
-impl Names {
-    fn find(&self, name: &str) -> Option<&Option<Ident>> {
-        let mut known = self.scopes.iter().rev().flat_map(|scope| scope.iter().rev());
-        known.find(|(known, _)| known == name).map(|(_, now)| now)
-    }
-}
-
-impl VisitorMut for Names {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        let mut with = query.with.take();
-        let mut given = Scope::new();
-        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
-        for table in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
-            let name = fold(&table.alias.name);
-            let now = match self.find(&name).is_some() {
-                true => {
-                    self.made += 1;
-                    Some(format!("__with_{}_{name}", self.made))
-                }
-                false => (is_recursive && needs_quotes(&name)).then(|| name.clone()),
-            };
-            given.push((name, now.map(|now| Ident::with_quote('"', now))));
-        }
-        self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
-        // A query can use the names that are defined before its own.
-        for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
-            walk_mut(&mut table.query, self)?;
-            table.alias.name = given.1.clone().unwrap_or(table.alias.name.clone());
-            if let Some(scope) = self.scopes.last_mut().filter(|_| !is_recursive) {
-                scope.push(given);
-            }
-        }
-        self.taken.push(with);
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        query.with = self.taken.pop().flatten();
-        self.scopes.pop();
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        if let TableFactor::Table { name, alias, args: None, .. } = factor
-            && let [part] = name.0.as_slice()
-            && let Some(called) = part.as_ident()
-            && let Some(Some(now)) = self.find(&fold(called))
-        {
-            let own = TableAlias { explicit: true, name: called.clone(), columns: Vec::new(), at: None };
-            alias.get_or_insert(own);
-            *name = ObjectName::from(vec![now.clone()]);
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Says whether a name is another one, or none, without its quotes.
-fn needs_quotes(name: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
-    name.starts_with(|first: char| first.is_ascii_digit()) || !name.bytes().all(is_plain)
 }

@@ -9,7 +9,7 @@ use crate::operators::ANY_EQUAL;
 use crate::plain::constraint_of;
 use crate::samples::{PERCENT_OF_ROWS, ROWS_OF_LIMIT, ROWS_OF_OFFSET, ROWS_WITH_TIES, SAMPLED_ROW};
 use crate::walk::{checked, done, expressions, expressions_mut, taken, walk, walk_mut};
-use crate::{build, calls, cast_operand, clauses, like_lists, lists, overlaps};
+use crate::{build, calls, clauses, like_lists, lists, overlaps};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Array, BinaryOperator, CastKind, DataType, ExcludeSelectItem, Expr, Fetch, Function, Join,
@@ -18,6 +18,10 @@ use sqlparser::ast::{
     TableSampleUnit, TableWithJoins, UnaryOperator, Value, Visitor, VisitorMut, WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
+
+/// The name of a function that users never call: it gives its first argument, which the second one tells from
+/// others.
+pub const OPERAND: &str = "__operand";
 
 /// Puts the forms that are known in the place of the others.
 ///
@@ -234,7 +238,7 @@ fn is_call_of(expr: &Expr, name: &str) -> bool {
 }
 
 fn has_operand(arguments: &sqlparser::ast::FunctionArguments) -> bool {
-    let is_operand = |expr: &Expr| match is_call_of(expr, cast_operand::NAME) {
+    let is_operand = |expr: &Expr| match is_call_of(expr, OPERAND) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
@@ -253,7 +257,7 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
         if is_volatile(expr) {
             *made += 1;
             let number = Expr::Value(Value::SingleQuotedString(made.to_string()).into());
-            *expr = call(cast_operand::NAME, vec![taken(expr), number]);
+            *expr = call(OPERAND, vec![taken(expr), number]);
         }
         ControlFlow::<()>::Continue(())
     });

@@ -9,10 +9,10 @@ use crate::merge_actions::KnownActions;
 use crate::reading::in_any;
 use crate::tokenized::{Tokenized, tokens_of};
 use crate::{
-    asof_join, chains, clauses, collation, common_table, defined_macros, distinct_on, escapes, expansion,
-    field_access, forms, grouping, having, join_using, literal, numbers, only, phrases, pivot, pivot_words,
-    positional_join, printable, refused, row_values, samples, search_cycle, set_orders, structure_values,
-    table_as, time_literal, twin_keys, wildcard, windows,
+    asof_join, chains, clauses, collation, common_table, defined_macros, escapes, expansion, field_access,
+    forms, grouping, literal, numbers, only, phrases, pivot, pivot_words, positional_join, printable,
+    refused, row_values, samples, search_cycle, set_orders, structure_values, table_as, time_literal,
+    twin_keys, windows,
 };
 use datafusion_sql::parser::{DFParser, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -58,7 +58,7 @@ pub struct Pass {
 }
 
 /// The passes, in the order in which they run.
-const PASSES: [Pass; 28] = [
+const PASSES: [Pass; 24] = [
     Pass {
         name: "as written",
         why: "the caller's additions see what is written",
@@ -118,7 +118,7 @@ const PASSES: [Pass; 28] = [
         name: "refused",
         why: "what has no meaning is an error before a pass takes it away",
         after: &["as written"],
-        concerns: |text| text.has(&refused::WORDS),
+        concerns: |text| text.has(&refused::WORDS) || text.has(&["INTO"]) && text.has(&["SELECT"]),
         run: |_, _, statement| refused::check(statement),
     },
     Pass {
@@ -150,14 +150,13 @@ const PASSES: [Pass; 28] = [
     },
     Pass {
         name: "grouping",
-        why: "DataFusion takes places in GROUP BY for values, and one key under two names for one",
+        why: "sets are counted, keys in lists are sets, and one key under two names is two",
         after: &[],
         concerns: |text| text.has(&["GROUP", "PIVOT"]),
         run: |_, _, statement| {
             grouping::write_lists_out(statement);
             grouping::check_sets(statement)?;
             twin_keys::tell_apart(statement);
-            grouping::resolve_places(statement)?;
             grouping::columns_of_constants(statement);
             Ok(())
         },
@@ -170,20 +169,12 @@ const PASSES: [Pass; 28] = [
         run: |_, _, statement| structure_values::complete(statement),
     },
     Pass {
-        name: "distinct on",
-        why: "DataFusion wants the keys of DISTINCT ON to be those of ORDER BY, which may have stood behind parentheses",
-        after: &["set parentheses"],
-        concerns: |text| text.has(&["DISTINCT"]),
-        run: |_, _, statement| distinct_on::rewrite(statement),
-    },
-    Pass {
         name: "common table",
-        why: "DataFusion knows WITH before queries alone; what is written in the place of a name has been counted",
+        why: "WITH stands before queries alone; what is written in the place of a name has been counted",
         after: &["expansion"],
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
             common_table::distribute(statement);
-            common_table::tell_apart(statement);
             Ok(())
         },
     },
@@ -241,23 +232,6 @@ const PASSES: [Pass; 28] = [
         run: |_, _, statement| forms::rewrite(statement),
     },
     Pass {
-        name: "having",
-        why: "DataFusion refuses one group of all rows, which the lists of GROUP BY tell",
-        after: &["grouping"],
-        concerns: |text| text.has(&["HAVING", "GROUP", "PIVOT"]),
-        run: |_, _, statement| {
-            having::rewrite(statement);
-            Ok(())
-        },
-    },
-    Pass {
-        name: "join using",
-        why: "a column that USING merges is that of neither table: SEMI and ANTI joins have none, and are gone",
-        after: &["clauses"],
-        concerns: |text| text.has(&["USING"]),
-        run: |_, _, statement| join_using::rewrite(statement),
-    },
-    Pass {
         name: "literals",
         why: "DataFusion takes the text of an INTERVAL as it is; one of an expression is no literal any more",
         after: &["clauses"],
@@ -271,16 +245,6 @@ const PASSES: [Pass; 28] = [
         concerns: |_| true,
         run: |text, extension, statement| {
             (extension.system_names)(text.sql, statement);
-            Ok(())
-        },
-    },
-    Pass {
-        name: "wildcards",
-        why: "DataFusion knows t.* of a table with a schema by its whole name only",
-        after: &[],
-        concerns: |text| text.sql.contains(".*"),
-        run: |_, _, statement| {
-            wildcard::rewrite(statement);
             Ok(())
         },
     },
@@ -509,7 +473,7 @@ mod tests {
         assert_eq!(passes("SELECT 1"), always);
         let mut all = passes("SELECT a FROM t JOIN u USING (a) WHERE a OR b");
         all.retain(|name| !always.contains(name));
-        assert_eq!(all, ["refused", "chains", "join using"]);
+        assert_eq!(all, ["refused", "chains"]);
         assert_eq!(passes("EXPLAIN SELECT 1"), always);
     }
 }

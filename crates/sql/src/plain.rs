@@ -160,55 +160,31 @@ pub fn relations_in(relation: &TableFactor) -> Vec<&TableFactor> {
     }
 }
 
-/// The alias of a relation, as `as_ref` or `as_mut` gives it.
-macro_rules! alias_of {
-    ($relation:expr, $given:ident) => {
-        match $relation {
-            TableFactor::Table { alias, .. }
-            | TableFactor::Derived { alias, .. }
-            | TableFactor::TableFunction { alias, .. }
-            | TableFactor::Function { alias, .. }
-            | TableFactor::UNNEST { alias, .. }
-            | TableFactor::NestedJoin { alias, .. } => alias.$given(),
-            _ => None,
-        }
-    };
-}
-
 /// Returns the alias of a relation.
 pub fn alias_of(relation: &TableFactor) -> Option<&TableAlias> {
-    alias_of!(relation, as_ref)
-}
-
-/// Returns the alias of a relation, to be changed.
-pub fn alias_of_mut(relation: &mut TableFactor) -> Option<&mut TableAlias> {
-    alias_of!(relation, as_mut)
-}
-
-/// The condition of a join, as it is borrowed.
-macro_rules! constraint_of {
-    ($operator:expr) => {
-        match $operator {
-            JoinOperator::Join(constraint)
-            | JoinOperator::Inner(constraint)
-            | JoinOperator::Left(constraint)
-            | JoinOperator::LeftOuter(constraint)
-            | JoinOperator::Right(constraint)
-            | JoinOperator::RightOuter(constraint)
-            | JoinOperator::FullOuter(constraint) => Some(constraint),
-            _ => None,
-        }
-    };
+    match relation {
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => alias.as_ref(),
+        _ => None,
+    }
 }
 
 /// Returns the condition of a join, if it is one that may merge columns.
 pub fn constraint_of(operator: &JoinOperator) -> Option<&JoinConstraint> {
-    constraint_of!(operator)
-}
-
-/// Returns the same to be changed.
-pub fn constraint_of_mut(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
-    constraint_of!(operator)
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
 }
 
 /// Says whether VALUES are within a query, besides those that it is.
@@ -306,11 +282,10 @@ mod tests {
             ("SELECT * FROM (SELECT 1) AS u", Some("u")),
             ("SELECT * FROM (t CROSS JOIN s) AS u", Some("u")),
         ] {
-            let mut query = query(sql);
-            let SetExpr::Select(select) = query.body.as_mut() else { panic!("{sql}") };
-            let relation = &mut select.from[0].relation;
+            let query = query(sql);
+            let SetExpr::Select(select) = query.body.as_ref() else { panic!("{sql}") };
+            let relation = &select.from[0].relation;
             assert_eq!(alias_of(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
-            assert_eq!(alias_of_mut(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
         }
     }
 

@@ -1,16 +1,17 @@
-//! Names of three parts and more. DataFusion finds `x.t.c` in any relation that is called `t`,
-//! whatever `x` is. It is a column of that relation where `x.t` names the same table (ISO/IEC 9075-2,
-//! 6.6). A relation with an alias has no schema (7.6). Otherwise `x` is another relation's name, or a
-//! column's, and what follows are fields of structures.
+//! Names of three parts and more. `x.t.c` is a column of a relation that is called `t` where `x.t` names the
+//! same table (ISO/IEC 9075-2, 6.6), which a catalog tells: the name then has a schema only where the table
+//! has it in FROM. A relation with an alias has no schema (7.6). Otherwise `x` is another relation's name, or
+//! a column's, and what follows are fields of structures.
 
 use crate::call::call;
 use crate::identifier::fold;
 use crate::plain::{alias_of, relations_in, relations_of};
-use crate::walk::{Part, walk_mut};
+use crate::walk::{Part, expressions_mut, walk_mut};
 use crate::with_names::{KnowsWith, WithNames};
 use sqlparser::ast::{
-    Delete, Expr, FromTable, Ident, Merge, Query, Select, SetExpr, Statement, TableFactor, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Value, VisitorMut,
+    Delete, Expr, FromTable, Ident, Merge, Query, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -20,7 +21,7 @@ pub type FullName<'a> = &'a dyn Fn(&[String]) -> Option<[String; 3]>;
 /// The schema of the system's tables, which are found without it.
 const SYSTEM: &str = "pg_catalog";
 
-/// Writes such names as the fields that they are. Says whether it was asked what names mean.
+/// Writes such names as the columns or fields that they are. Says whether it was asked what names mean.
 pub fn rewrite(part: &mut (impl Part + ?Sized), full_name: FullName) -> bool {
     let mut names =
         Qualifiers { full_name, scopes: Vec::new(), with: WithNames::default(), has_asked: false };
@@ -28,11 +29,35 @@ pub fn rewrite(part: &mut (impl Part + ?Sized), full_name: FullName) -> bool {
     names.has_asked
 }
 
+/// Takes the schema off names of a table's columns in a query in which the table has its own name for an
+/// alias.
+pub fn take_schema_off(query: &mut Query, table: &[String]) {
+    let _all = expressions_mut(query, &mut |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && parts.len() > table.len()
+            && parts.iter().zip(table).all(|(part, own)| fold(part) == *own)
+        {
+            drop(parts.drain(..table.len().saturating_sub(1)));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
 /// What a query calls one of its relations.
 struct Relation {
     name: String,
     /// The name of the table, as written; `None` for an alias, a subquery or a name of WITH.
     table: Option<Vec<String>>,
+    /// A statement writes to it: the query that finds its rows has its name without a schema, as an alias.
+    is_target: bool,
+}
+
+/// What a name of three parts and more is.
+enum Meant {
+    /// A column of a table, or a field of one, behind parts that FROM does not write.
+    Column { more: usize },
+    /// Fields of a column, which so many parts are.
+    Fields { of: usize },
 }
 
 struct Qualifiers<'a> {
@@ -55,29 +80,74 @@ impl Qualifiers<'_> {
         !self.relations(name).is_empty()
     }
 
-    /// Says whether a name with its schema is that of a table which the query, or one around it,
-    /// reads.
-    fn is_table(&self, parts: &[String]) -> bool {
-        let Some(name) = parts.last() else { return false };
+    /// Returns the table that a name with its schema means, as the query, or one around it, has it in FROM.
+    fn table(&self, parts: &[String]) -> Option<&[String]> {
+        let name = parts.last()?;
         let is_system = parts.first().is_some_and(|schema| schema == SYSTEM);
-        let named = self.scopes.iter().flatten().filter(|relation| relation.name == *name);
-        named.filter_map(|relation| relation.table.as_ref()).any(|table| {
+        let named = self.scopes.iter().rev().flatten().filter(|relation| relation.name == *name);
+        let mut tables = named.filter_map(|relation| relation.table.as_deref());
+        tables.find(|table| {
             table.ends_with(parts)
                 || is_system && table.len() == 1
                 || (self.full_name)(parts).is_some_and(|full| (self.full_name)(table) == Some(full))
         })
     }
 
-    /// Returns how many parts of a name say which column it is, where its fields follow.
-    fn column_parts(&self, parts: &[String]) -> Option<usize> {
+    /// Returns what a name is, if it may have the schema of a relation.
+    fn meant(&self, parts: &[String]) -> Option<Meant> {
         let [first, second, third, others @ ..] = parts else { return None };
         let may_have_database = !others.is_empty() && self.is_relation(third);
         let may_have_schema = self.is_relation(second);
-        let is_table = may_have_database && self.is_table(parts.get(..3)?)
-            || may_have_schema && self.is_table(parts.get(..2)?);
-        match (may_have_database || may_have_schema, is_table) {
-            (true, false) => Some(if self.is_relation(first) { 2 } else { 1 }),
+        let before = [(may_have_database, 3), (may_have_schema, 2)];
+        let mut before = before.into_iter().filter(|(may_be, _)| *may_be).map(|(_, count)| &parts[..count]);
+        let found = before.find_map(|before| self.table(before).map(|table| (before, table)));
+        match found {
+            Some((before, table)) => Some(Meant::Column { more: self.more_than(before, table) }),
+            None if may_have_database || may_have_schema => {
+                Some(Meant::Fields { of: if self.is_relation(first) { 2 } else { 1 } })
+            }
+            None => None,
+        }
+    }
+
+    /// Returns how many parts a name has before those that FROM writes of its table, where the name of the
+    /// table alone means no other.
+    fn more_than(&self, before: &[String], table: &[String]) -> usize {
+        let Some(name) = table.last() else { return 0 };
+        match self.relations(name).as_slice() {
+            [only] if only.table.as_deref() != Some(table) => 0,
+            [only] if only.is_target => before.len() - 1,
+            [_] if before.ends_with(table) => before.len() - table.len(),
+            _ => 0,
+        }
+    }
+
+    /// Writes the tables of `s.t.*` among items as FROM writes them.
+    fn write_items(&mut self, items: &mut [SelectItem]) {
+        for item in items {
+            let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+            else {
+                continue;
+            };
+            let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
+            if parts.len() > 1 {
+                self.has_asked = true;
+                let more = self.table(&parts).map_or(0, |table| self.more_than(&parts, table));
+                drop(name.0.drain(..more));
+            }
+        }
+    }
+
+    /// Writes those of RETURNING.
+    fn write_returning(&mut self, statement: &mut Statement) {
+        let items = match statement {
+            Statement::Delete(delete) => delete.returning.as_mut(),
+            Statement::Update(update) => update.returning.as_mut(),
+            Statement::Insert(insert) => insert.returning.as_mut(),
             _ => None,
+        };
+        if let Some(items) = items {
+            self.write_items(items);
         }
     }
 
@@ -92,10 +162,19 @@ impl Qualifiers<'_> {
                 let parts: Vec<String> = name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
                 let name = parts.last().cloned()?;
                 let is_of_with = parts.len() == 1 && self.with.has(&name);
-                Some(Relation { name, table: (!is_of_with).then_some(parts) })
+                Some(Relation { name, table: (!is_of_with).then_some(parts), is_target: false })
             }
-            other => alias_of(other).map(|alias| Relation { name: fold(&alias.name), table: None }),
+            other => {
+                let name = alias_of(other).map(|alias| fold(&alias.name))?;
+                Some(Relation { name, table: None, is_target: false })
+            }
         }
+    }
+
+    /// Returns what the relations are called that a statement writes to.
+    fn targets<'b>(&self, from: impl IntoIterator<Item = &'b TableWithJoins>) -> Vec<Relation> {
+        let as_target = |relation: Relation| Relation { is_target: true, ..relation };
+        self.scope(from).into_iter().map(as_target).collect()
     }
 
     /// Returns the relations that a statement itself reads or writes to.
@@ -103,24 +182,36 @@ impl Qualifiers<'_> {
         match statement {
             Statement::Delete(Delete { from, using, .. }) => {
                 let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = from;
-                self.scope(from.iter().chain(using.iter().flatten()))
+                let mut scope = self.targets(from);
+                scope.extend(self.scope(using.iter().flatten()));
+                scope
             }
             Statement::Update(Update { table, from, .. }) => {
                 let from = from.iter().flat_map(|from| match from {
                     UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from) => from,
                 });
-                self.scope(std::iter::once(table).chain(from))
+                let mut scope = self.targets([table]);
+                scope.extend(self.scope(from));
+                scope
             }
             Statement::Merge(Merge { table, source, .. }) => {
-                let relations = [table, source].into_iter().flat_map(relations_in);
-                relations.filter_map(|factor| self.relation(factor)).collect()
+                let as_target = |relation: Relation| Relation { is_target: true, ..relation };
+                let mut scope: Vec<Relation> = relations_in(table)
+                    .into_iter()
+                    .filter_map(|of| self.relation(of))
+                    .map(as_target)
+                    .collect();
+                scope.extend(relations_in(source).into_iter().filter_map(|of| self.relation(of)));
+                scope
             }
             Statement::Insert(insert) => {
-                let mut scope = vec![Relation { name: "excluded".into(), table: None }];
+                let excluded = Relation { name: "excluded".into(), table: None, is_target: false };
+                let mut scope = vec![excluded];
                 if let (TableObject::TableName(name), None) = (&insert.table, &insert.table_alias) {
                     let parts: Vec<String> =
                         name.0.iter().filter_map(|part| part.as_ident().map(fold)).collect();
-                    scope.extend(parts.last().cloned().map(|name| Relation { name, table: Some(parts) }));
+                    let name = parts.last().cloned();
+                    scope.extend(name.map(|name| Relation { name, table: Some(parts), is_target: true }));
                 }
                 scope
             }
@@ -141,6 +232,7 @@ impl VisitorMut for Qualifiers<'_> {
     fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<()> {
         let scope = self.scope_of(statement);
         self.scopes.push(scope);
+        self.write_returning(statement);
         ControlFlow::Continue(())
     }
 
@@ -169,6 +261,7 @@ impl VisitorMut for Qualifiers<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         let scope = self.scope(&select.from);
         self.scopes.push(scope);
+        self.write_items(&mut select.projection);
         ControlFlow::Continue(())
     }
 
@@ -183,8 +276,10 @@ impl VisitorMut for Qualifiers<'_> {
         {
             self.has_asked = true;
             let folded: Vec<String> = parts.iter().map(fold).collect();
-            if let Some(count) = self.column_parts(&folded) {
-                *expr = fields(std::mem::take(parts), count);
+            match self.meant(&folded) {
+                Some(Meant::Column { more }) => drop(parts.drain(..more)),
+                Some(Meant::Fields { of }) => *expr = fields(std::mem::take(parts), of),
+                None => {}
             }
         }
         ControlFlow::Continue(())
@@ -225,8 +320,10 @@ mod tests {
         for (sql, meant) in [
             ("SELECT x.t.c FROM u AS t", "SELECT get_field(get_field(x, 't'), 'c') FROM u AS t"),
             ("SELECT s.t.c FROM s.t", "SELECT s.t.c FROM s.t"),
-            ("SELECT d.s.t.c FROM s.t", "SELECT d.s.t.c FROM s.t"),
-            ("SELECT main.t.c, d.main.t.c FROM t", "SELECT main.t.c, d.main.t.c FROM t"),
+            ("SELECT t.c, s.t.c FROM d.s.t", "SELECT t.c, s.t.c FROM d.s.t"),
+            ("SELECT d.s.t.c FROM s.t", "SELECT s.t.c FROM s.t"),
+            ("SELECT main.t.c, d.main.t.c, main.t.s.f FROM t", "SELECT t.c, t.c, t.s.f FROM t"),
+            ("SELECT (SELECT main.t.c FROM s.t) FROM t", "SELECT (SELECT main.t.c FROM s.t) FROM t"),
             ("SELECT s.t.c FROM t", "SELECT get_field(get_field(s, 't'), 'c') FROM t"),
             ("SELECT 1 FROM t ORDER BY s.t.c", "SELECT 1 FROM t ORDER BY get_field(get_field(s, 't'), 'c')"),
             ("SELECT r.t.c, s.t.c FROM r.t, s.t", "SELECT r.t.c, s.t.c FROM r.t, s.t"),
@@ -240,9 +337,13 @@ mod tests {
             ),
             (
                 "WITH t AS (SELECT main.t.c FROM t) SELECT main.t.c FROM t",
-                "WITH t AS (SELECT main.t.c FROM t) SELECT get_field(get_field(main, 't'), 'c') FROM t",
+                "WITH t AS (SELECT t.c FROM t) SELECT get_field(get_field(main, 't'), 'c') FROM t",
             ),
-            ("DELETE FROM s.t WHERE s.t.c = 1", "DELETE FROM s.t WHERE s.t.c = 1"),
+            ("SELECT main.t.*, t.* FROM t", "SELECT t.*, t.* FROM t"),
+            ("SELECT s.t.*, t.* FROM s.t", "SELECT s.t.*, t.* FROM s.t"),
+            ("DELETE FROM s.t WHERE s.t.c = 1", "DELETE FROM s.t WHERE t.c = 1"),
+            ("DELETE FROM s.t RETURNING d.s.t.*, s.t.c", "DELETE FROM s.t RETURNING t.*, t.c"),
+            ("UPDATE t SET c = s.t.c FROM s.t", "UPDATE t SET c = s.t.c FROM s.t"),
             (
                 "DELETE FROM s.t WHERE main.t.c = 1",
                 "DELETE FROM s.t WHERE get_field(get_field(main, 't'), 'c') = 1",

@@ -17,8 +17,10 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// Words without which a statement has none of these forms.
-pub const WORDS: [&str; 11] = [
+pub const WORDS: [&str; 13] = [
     "JOIN",
+    "TOP",
+    "MINUS",
     "RECURSIVE",
     "COUNT",
     "NAME",
@@ -142,7 +144,7 @@ impl Visitor for Forms {
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Error> {
-        done(check_keys(query).and_then(|()| check_order(query)))?;
+        done(check_keys(query).and_then(|()| check_order(query)).and_then(|()| check_operators(query)))?;
         let Some(with) = query.with.as_ref().filter(|with| with.recursive) else {
             return ControlFlow::Continue(());
         };
@@ -153,7 +155,7 @@ impl Visitor for Forms {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
-        done(select.from.iter().try_for_each(check_joins))
+        done(check_clauses(select).and_then(|()| select.from.iter().try_for_each(check_joins)))
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Error> {
@@ -162,6 +164,32 @@ impl Visitor for Forms {
             _ => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Looks whether a SELECT has clauses of other systems, for which there are others here.
+fn check_clauses(select: &Select) -> Result<()> {
+    if select.top.is_some() {
+        return Err(Error::unsupported("TOP is not supported; write LIMIT behind the query"));
+    }
+    if select.into.is_some() {
+        let message = "SELECT … INTO is not supported; write CREATE TABLE … AS SELECT";
+        return Err(Error::unsupported(message));
+    }
+    Ok(())
+}
+
+/// Looks whether a query has the name that another system has for EXCEPT.
+fn check_operators(query: &Query) -> Result<()> {
+    let mut bodies = vec![query.body.as_ref()];
+    while let Some(body) = bodies.pop() {
+        if let SetExpr::SetOperation { op, left, right, .. } = body {
+            if *op == SetOperator::Minus {
+                return Err(Error::unsupported("MINUS is not supported; write EXCEPT"));
+            }
+            bodies.extend([left.as_ref(), right.as_ref()]);
+        }
+    }
+    Ok(())
 }
 
 /// Looks whether COUNT has one argument.
@@ -515,6 +543,9 @@ mod tests {
                 "SELECT x.* FROM t, json_table (j, '$' COLUMNS (NESTED PATH '$.b[*]' COLUMNS (b INT PATH '$'))) AS x",
                 "0A000",
             ),
+            ("SELECT TOP 5 a FROM t", "0A000"),
+            ("SELECT a INTO u FROM t", "0A000"),
+            ("SELECT 1 MINUS SELECT 2", "0A000"),
             ("SELECT count(1, 2)", "42883"),
             ("SELECT first_value() OVER ()", "42883"),
             ("SELECT last_value(a, 1) OVER w FROM t WINDOW w AS (ORDER BY a)", "42883"),

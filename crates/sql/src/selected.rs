@@ -4,20 +4,18 @@
 
 use crate::build::select_where;
 use crate::walk::Part;
-use crate::{clauses, join_using, refused, wildcard, windows};
+use crate::{clauses, refused, windows};
 use hypostyle_types::Result;
 use sqlparser::ast::{Expr, Query, SelectItem, TableWithJoins};
 
 /// Rewrites such a query, or the statement that it is, as one that is read.
 ///
 /// # Errors
-/// Those of [`refused::check`], [`windows::rewrite`] and [`join_using::rewrite`].
+/// Those of [`refused::check`] and [`windows::rewrite`].
 pub fn rewrite(part: &mut impl Part) -> Result<()> {
     refused::check(part)?;
     windows::rewrite(part)?;
     clauses::rewrite(part);
-    join_using::rewrite(part)?;
-    wildcard::rewrite(part);
     Ok(())
 }
 

@@ -67,12 +67,6 @@ impl Visitor for Orders {
     }
 }
 
-/// Says whether a query is a set operation whose ORDER BY may name columns, and whose text does not tell
-/// the names that its columns have.
-pub fn wants_names(query: &Query) -> bool {
-    sorts_set_operation(query) && !tells_names(&query.body)
-}
-
 fn sorts_set_operation(query: &Query) -> bool {
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
         return false;
@@ -94,10 +88,7 @@ fn is_set_operation(body: &SetExpr) -> bool {
 }
 
 /// Looks whether ORDER BY of a set operation names only columns of its result, which has these names.
-///
-/// # Errors
-/// `UnknownName` for a name that is none of the result's: 42P01 with a table before it, or else 42703.
-pub fn check_keys(query: &Query, names: &[String]) -> Result<()> {
+fn check_keys(query: &Query, names: &[String]) -> Result<()> {
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
         return Ok(());
     };
@@ -166,7 +157,7 @@ fn unknown_in(expr: &Expr, names: &[String]) -> Option<Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check_keys, wants_names, without_parentheses};
+    use super::{check_keys, without_parentheses};
     use crate::parse::{Extension, parse, parse_query};
     use sqlparser::dialect::GenericDialect;
     use sqlparser::parser::Parser;
@@ -178,15 +169,11 @@ mod tests {
         let sql = "SELECT t.* FROM t, c UNION ALL SELECT * FROM u ORDER BY ";
         for (key, state) in [("x", "42703"), ("c.x", "42P01"), ("t.a", "42P01"), ("a, b + x", "42703")] {
             let query = query(&format!("{sql}{key}"));
-            assert!(wants_names(&query), "{key}");
             assert_eq!(check_keys(&query, &names).unwrap_err().sqlstate(), state, "{key}");
         }
         for key in ["a, B DESC", "b.f", "(SELECT x FROM c)"] {
             assert!(check_keys(&query(&format!("{sql}{key}")), &names).is_ok(), "{key}");
         }
-        assert!(!wants_names(&query(&format!("{sql} 1"))));
-        assert!(!wants_names(&query("SELECT x FROM t UNION ALL SELECT y FROM t ORDER BY x")));
-        assert!(!wants_names(&query("SELECT * FROM t ORDER BY x")));
     }
 
     #[test]

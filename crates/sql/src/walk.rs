@@ -72,22 +72,6 @@ pub fn parts_of(part: &(impl Part + ?Sized)) -> usize {
     parts
 }
 
-/// What a walk does with the expressions within one that it has come to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Within {
-    Seen,
-    PassedOver,
-}
-
-/// Calls a function for each expression, before those within it, and tells it how many queries of the part
-/// are around.
-pub fn expressions_by_depth<B>(
-    part: &(impl Part + ?Sized),
-    each: &mut dyn FnMut(&Expr, usize) -> ControlFlow<B, Within>,
-) -> ControlFlow<B> {
-    walk(part, &mut ByDepth { each, queries: 0, passed: 0 })
-}
-
 /// A part of a syntax tree, or several of one kind.
 pub trait Part {
     /// Lets a visitor see the part, until it breaks.
@@ -263,70 +247,5 @@ impl<B> VisitorMut for ExpressionsMut<'_, B> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<B> {
         (self.0)(expr)
-    }
-}
-
-struct ByDepth<'a, B> {
-    each: &'a mut dyn FnMut(&Expr, usize) -> ControlFlow<B, Within>,
-    /// How many queries are around.
-    queries: usize,
-    /// How many expressions are around since one whose inside is passed over, with that one.
-    passed: usize,
-}
-
-impl<B> Visitor for ByDepth<'_, B> {
-    type Break = B;
-
-    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<B> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<B> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<B> {
-        if self.passed > 0 || (self.each)(expr, self.queries)? == Within::PassedOver {
-            self.passed += 1;
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, _: &Expr) -> ControlFlow<B> {
-        self.passed = self.passed.saturating_sub(1);
-        ControlFlow::Continue(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Within, expressions_by_depth};
-    use crate::parse::{Extension, parse_query};
-    use sqlparser::ast::Expr;
-    use std::ops::ControlFlow;
-
-    #[test]
-    fn expressions_are_told_with_the_queries_around_them() {
-        let query = parse_query(
-            "SELECT f(a), (SELECT g(b) FROM t WHERE c IN (SELECT d FROM u)), e",
-            &Extension::NONE,
-        );
-        let mut seen = Vec::new();
-        let all = expressions_by_depth(&query.unwrap(), &mut |expr: &Expr, depth| {
-            match expr {
-                Expr::Identifier(name) => seen.push((name.value.clone(), depth)),
-                Expr::Function(call) if call.name.to_string() == "f" => {
-                    return ControlFlow::<(), _>::Continue(Within::PassedOver);
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(Within::Seen)
-        });
-        assert!(all.is_continue());
-        seen.sort();
-        let expected = [("b", 2_usize), ("c", 2), ("d", 3), ("e", 1)];
-        assert_eq!(seen, expected.map(|(name, depth)| (name.to_string(), depth)));
     }
 }

@@ -1,10 +1,4 @@
-//! FROM: the relations of a query, their names and columns, and how they are joined.
+//! FROM: what functions in it are called, and subqueries in its conditions.
 
-pub(crate) mod alias_columns;
-pub(crate) mod captured_names;
-pub mod function_tables;
+pub(crate) mod function_tables;
 pub(crate) mod join_condition;
-pub(crate) mod lateral;
-pub(crate) mod missing_tables;
-pub(crate) mod natural_join;
-pub(crate) mod whole_rows;

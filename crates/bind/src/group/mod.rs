@@ -1,4 +1,3 @@
-//! GROUP BY and aggregates: what may stand beside them, and of which query they are.
+//! GROUP BY: the columns that a primary key among its keys decides.
 
 pub mod group_keys;
-pub(crate) mod outer_aggregates;

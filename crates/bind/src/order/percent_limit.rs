@@ -5,7 +5,6 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::functions_aggregate::count::count_all_window;
@@ -22,29 +21,6 @@ use std::sync::Arc;
 const ROWS: &str = "__rows_of_limit";
 const ROW: &str = "__row_of_limit";
 const RANK: &str = "__rank_of_limit";
-
-/// Has the limits of a plan as it was parsed that have percentages or subqueries count the rows.
-///
-/// # Errors
-/// Those of DataFusion, for a plan that is none.
-pub fn with_counts(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= matches!(node, LogicalPlan::Limit(limit) if is_counted(limit));
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !found {
-        return Ok(plan);
-    }
-    let counted = plan.transform_up_with_subqueries(|node| {
-        let counted = match &node {
-            LogicalPlan::Limit(limit) if is_counted(limit) => Some(counted(limit)),
-            _ => None,
-        };
-        counted.map_or_else(|| Ok(Transformed::no(node)), |counted| counted.map(Transformed::yes))
-    })?;
-    Ok(counted.data)
-}
 
 /// Has a limit count the rows where calls stand for what it has.
 ///

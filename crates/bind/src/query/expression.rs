@@ -116,7 +116,7 @@ impl<'a> Names<'a> {
     /// Returns the row of the nearest relation of a name.
     fn whole_row(&self, name: &Ident) -> Result<Option<Found>> {
         for (depth, frame) in self.scope.frames() {
-            if let Some(relation) = self.scope.relations_called(frame, std::slice::from_ref(name)).next()
+            if let Some(relation) = frame.relations_called(std::slice::from_ref(name)).next()
                 && let Some(own) = row_of(self.scope.tables.state, relation)?
             {
                 let (_, field) = own.to_field(frame.plan.schema())?;

@@ -106,6 +106,17 @@ impl Frame {
         }
     }
 
+    /// Returns the relations of a name, which may have those of a schema and a database before it.
+    pub fn relations_called<'a>(&'a self, name: &'a [Ident]) -> impl Iterator<Item = &'a Relation> {
+        let is_called = move |relation: &&Relation| {
+            let mut parts = relation.name.iter().rev().zip(name.iter().rev());
+            !name.is_empty()
+                && name.len() <= relation.name.len()
+                && parts.all(|(own, part)| *own == fold(part))
+        };
+        self.relations.iter().filter(is_called)
+    }
+
     /// Returns an expression of these rows as a query within names it.
     ///
     /// # Errors

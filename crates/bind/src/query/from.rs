@@ -8,7 +8,7 @@ use crate::query::frame::{Frame, Relation, Seen};
 use crate::query::parts::{Parts, told_apart};
 use crate::query::refusal::{refused, unsupported};
 use crate::query::rows::{Rows, named};
-use crate::query::scope::{Scope, reference_of};
+use crate::query::scope::Scope;
 use crate::query::{join, unnest};
 use arrow::datatypes::DataType;
 use datafusion::catalog::TableFunctionArgs as GivenArguments;
@@ -109,7 +109,12 @@ fn table(name: &ObjectName, alias: Option<&TableAlias>, scope: &Scope<'_>) -> Re
     {
         return relation(rows.clone(), alias, Some(name), scope);
     }
-    let Some(reference) = reference_of(&parts) else { return Err(unsupported(format!("the name {name}"))) };
+    let reference = match parts.as_slice() {
+        [table] => TableReference::bare(table.as_str()),
+        [schema, table] => TableReference::partial(schema.as_str(), table.as_str()),
+        [database, schema, table] => TableReference::full(database.as_str(), schema.as_str(), table.as_str()),
+        _ => return Err(unsupported(format!("the name {name}"))),
+    };
     let source = scope.tables.source(reference.clone()).ok_or_else(|| missing(name, &parts))?;
     let plan = LogicalPlanBuilder::scan(reference.clone(), source, None)?.build()?;
     let key = key_of(&plan, scope);
@@ -129,8 +134,10 @@ fn table(name: &ObjectName, alias: Option<&TableAlias>, scope: &Scope<'_>) -> Re
     let mut frame = match alias {
         Some(_) => relation(rows, alias, None, scope)?,
         None => {
-            let name = scope.tables.full_name(&parts).map_or(parts, Vec::from);
-            frame_of(rows, name)
+            let catalog = &scope.tables.state.config_options().catalog;
+            let full = reference.resolve(&catalog.default_catalog, &catalog.default_schema);
+            let name = [full.catalog, full.schema, full.table].map(|part| part.to_string());
+            frame_of(rows, name.to_vec())
         }
     };
     for relation in &mut frame.relations {

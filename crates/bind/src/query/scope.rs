@@ -25,13 +25,6 @@ use std::sync::Arc;
 /// them names those that it has.
 pub type Binder = fn(&Query, &Scope<'_>) -> Result<Rows>;
 
-/// Returns the database, the schema and the name of the table that a name means, which may lack the first two.
-pub type FullName = dyn Fn(&[String]) -> Option<[String; 3]> + Send + Sync;
-
-/// What names of tables mean, as an extension of a session's settings. A session without it has the schema
-/// that DataFusion's settings name.
-pub struct TableNames(pub Box<FullName>);
-
 /// The session that a statement is bound in, and the tables that it names.
 pub struct Tables<'a> {
     pub state: &'a SessionState,
@@ -74,15 +67,6 @@ impl<'a> Tables<'a> {
         self.sources.get(&full_name(self.state, name)).cloned()
     }
 
-    /// Returns the database, the schema and the name of a table, of which a name may lack the first two.
-    pub fn full_name(&self, parts: &[String]) -> Option<[String; 3]> {
-        if let Some(names) = self.state.config().get_extension::<TableNames>() {
-            return (names.0)(parts);
-        }
-        let full = full_name(self.state, reference_of(parts)?);
-        Some([full.catalog, full.schema, full.table].map(|part| part.to_string()))
-    }
-
     /// Says whether the statement has several relations, some of which may have one name.
     pub fn names_several(&self) -> bool {
         self.relations > 1
@@ -105,18 +89,6 @@ impl Visitor for Relations {
     fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<()> {
         self.0 += 1;
         ControlFlow::Continue(())
-    }
-}
-
-/// Returns a name of one to three parts as DataFusion has it.
-pub fn reference_of(parts: &[String]) -> Option<TableReference> {
-    match parts {
-        [table] => Some(TableReference::bare(table.as_str())),
-        [schema, table] => Some(TableReference::partial(schema.as_str(), table.as_str())),
-        [database, schema, table] => {
-            Some(TableReference::full(database.as_str(), schema.as_str(), table.as_str()))
-        }
-        _ => None,
     }
 }
 
@@ -224,7 +196,7 @@ impl<'a> Scope<'a> {
         for parts in (2..=name.len().min(4)).rev() {
             let (relation, column) = name[..parts].split_at(parts - 1);
             for (depth, frame) in self.frames() {
-                let found = self.qualified_in(frame, relation, &column[0])?;
+                let found = qualified_in(frame, relation, &column[0])?;
                 if let Some(seen) = found {
                     return Ok(Some(Named { seen, depth, parts }));
                 }
@@ -246,7 +218,7 @@ impl<'a> Scope<'a> {
         // The schema of a table that is not there is no column either.
         let is_relation = |first: &Ident| {
             let first = std::slice::from_ref(first);
-            self.frames().any(|(_, frame)| self.relations_called(frame, first).next().is_some())
+            self.frames().any(|(_, frame)| frame.relations_called(first).next().is_some())
         };
         let name = match name {
             [first, _, _, ..] if is_relation(first) => &name[..2],
@@ -260,43 +232,27 @@ impl<'a> Scope<'a> {
         let table = table.last().map(fold);
         external(no_column(&fold(column), table.as_deref(), name[0].span, known))
     }
-    /// Returns the column of one of the relations of a name.
-    fn qualified_in(&self, frame: &Frame, relation: &[Ident], column: &Ident) -> Result<Option<Seen>> {
-        let Some(found) = self.called(frame, relation)? else { return Ok(None) };
-        one(meant(&found.columns, column), frame, column, found.name.last())
-    }
+}
 
-    /// Returns the relations of a name, which may have those of a schema and a database before it. A table
-    /// has all by which the session finds it.
-    pub fn relations_called<'b>(
-        &self,
-        frame: &'b Frame,
-        name: &[Ident],
-    ) -> impl Iterator<Item = &'b Relation> + use<'b> {
-        let name: Vec<String> = name.iter().map(fold).collect();
-        let full = if name.len() > 1 { self.tables.full_name(&name) } else { None };
-        let is_called = move |relation: &&Relation| {
-            let is_end = !name.is_empty() && relation.name.ends_with(&name);
-            is_end || full.as_ref().is_some_and(|full| relation.name == full.as_slice())
-        };
-        frame.relations.iter().filter(is_called)
-    }
+/// Returns the column of one of the relations of a name.
+fn qualified_in(frame: &Frame, relation: &[Ident], column: &Ident) -> Result<Option<Seen>> {
+    let Some(found) = called(frame, relation)? else { return Ok(None) };
+    one(meant(&found.columns, column), frame, column, found.name.last())
+}
 
-    /// Returns the relation of a name.
-    ///
-    /// # Errors
-    /// `Syntax` (42P09) where there are several, of other schemas.
-    pub fn called<'b>(&self, frame: &'b Frame, name: &[Ident]) -> Result<Option<&'b Relation>> {
-        let mut relations = self.relations_called(frame, name);
-        match (relations.next(), relations.next()) {
-            (found, None) => Ok(found),
-            _ => {
-                let shown = name.last().map(fold).unwrap_or_default();
-                let message = format!(
-                    "\"{shown}\" may be one table or another here; name its schema, or give it an alias"
-                );
-                Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P09").about(&shown)))
-            }
+/// Returns the relation of a name.
+///
+/// # Errors
+/// `Syntax` (42P09) where there are several, of other schemas.
+pub fn called<'a>(frame: &'a Frame, name: &'a [Ident]) -> Result<Option<&'a Relation>> {
+    let mut relations = frame.relations_called(name);
+    match (relations.next(), relations.next()) {
+        (found, None) => Ok(found),
+        _ => {
+            let shown = name.last().map(fold).unwrap_or_default();
+            let message =
+                format!("\"{shown}\" may be one table or another here; name its schema, or give it an alias");
+            Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P09").about(&shown)))
         }
     }
 }

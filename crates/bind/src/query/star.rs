@@ -6,6 +6,7 @@ use crate::query::expression::{self, Names, field_of, name_in, no_relation};
 use crate::query::frame::Seen;
 use crate::query::parts::Item;
 use crate::query::refusal::{refused, unknown, unsupported};
+use crate::query::scope::called;
 use arrow::array::StringArray;
 use arrow::compute::ilike;
 use arrow::datatypes::DataType;
@@ -112,7 +113,7 @@ fn of_relation(
     let parts = name.0.iter().map(|part| part.as_ident().cloned()).collect::<Option<Vec<Ident>>>();
     let parts = parts.ok_or_else(|| no_relation(name))?;
     for (depth, frame) in names.scope.frames() {
-        let Some(relation) = names.scope.called(frame, &parts)? else { continue };
+        let Some(relation) = called(frame, &parts)? else { continue };
         if depth == 0 {
             return shown(&relation.columns, options, names);
         }

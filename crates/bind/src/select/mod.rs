@@ -1,5 +1,4 @@
-//! The items of SELECT: which columns they stand for, and how many there may be.
+//! The items of SELECT: which columns COLUMNS(…) stands for, and which types somebody has declared.
 
 pub mod declared;
 pub(crate) mod named_columns;
-pub(crate) mod wide_select;

@@ -1,5 +1,4 @@
 //! UNION, INTERSECT and EXCEPT.
 
-pub(crate) mod key_names;
 pub(crate) mod multiset;
-pub mod union_structures;
+pub(crate) mod union_structures;

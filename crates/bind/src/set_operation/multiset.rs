@@ -5,44 +5,11 @@
 //! The equal rows of each side are numbered, and the numbers are compared, too: the third row of
 //! one side is equal to the third of the other.
 
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, NullEquality};
+use datafusion::common::Column;
 use datafusion::error::Result;
 use datafusion::functions_window::row_number::row_number;
-use datafusion::logical_expr::{Aggregate, Distinct, Expr, ExprFunctionExt, Join, JoinType};
-use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Projection};
+use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder, Projection};
 use std::sync::Arc;
-
-/// Has the joins of a plan as it was parsed that stand for multisets count.
-pub fn with_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= matches!(node, LogicalPlan::Join(join) if is_of_multisets(join));
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !found {
-        return Ok(plan);
-    }
-    let counted = plan.transform_up_with_subqueries(|node| match node {
-        LogicalPlan::Join(join) if is_of_multisets(&join) => counted(join).map(Transformed::yes),
-        other => Ok(Transformed::no(other)),
-    })?;
-    Ok(counted.data)
-}
-
-/// Says whether a join is a set operation: only these are planned as joins in which NULLs are
-/// equal. Without ALL, rows of the left side are distinct.
-fn is_of_multisets(join: &Join) -> bool {
-    let is_distinct = match join.left.as_ref() {
-        LogicalPlan::Distinct(Distinct::All(_)) => true,
-        LogicalPlan::Aggregate(Aggregate { aggr_expr, .. }) => aggr_expr.is_empty(),
-        _ => false,
-    };
-    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
-        && join.null_equality == NullEquality::NullEqualsNull
-        && !join.null_aware
-        && !is_distinct
-}
 
 /// Returns a join that stands for a multiset as one that counts.
 ///

@@ -1,37 +1,10 @@
-//! Structures with other fields in the branches of a UNION in FROM get their common type before the
-//! query around names their fields. Elsewhere they get it later.
+//! Structures with other fields in the branches of a UNION get their common type before a query around
+//! names their fields.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::logical_expr::planner::{
-    PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
-};
-use datafusion::sql::sqlparser::ast::{SetExpr, TableFactor};
 use hypostyle_expr::structures;
-
-/// Plans such subqueries.
-#[derive(Debug)]
-pub struct InFrom;
-
-impl RelationPlanner for InFrom {
-    fn plan_relation(
-        &self,
-        mut relation: TableFactor,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<RelationPlanning> {
-        let TableFactor::Derived { subquery, alias, .. } = &mut relation else {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
-        };
-        let is_union = matches!(subquery.body.as_ref(), SetExpr::SetOperation { .. });
-        // Without its alias it comes here again, and is left to the planner.
-        let Some(alias) = alias.take_if(|_| is_union) else {
-            return Ok(RelationPlanning::Original(Box::new(relation)));
-        };
-        let plan = with_common_types(context.plan(relation)?)?;
-        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, Some(alias)))))
-    }
-}
 
 /// Gives the structures of unions in a plan their common types.
 ///

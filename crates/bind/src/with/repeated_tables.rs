@@ -2,7 +2,6 @@
 //! with all that it reads, so that a chain of them doubles with every level: a plan that would become
 //! too large has each of them computed once instead.
 
-use crate::set_operation::multiset;
 use crate::with::common_table::reads_step;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -94,7 +93,7 @@ impl Once<'_> {
         let is_repeated = self.sizes.references.get(&key).is_some_and(|references| *references > 1);
         let is_table = matches!(plan, LogicalPlan::TableScan(_) | LogicalPlan::EmptyRelation(_));
         let plan = match is_repeated && !is_table && !reads_step(&plan, &self.sizes.steps) {
-            true => computed_apart(self.state, multiset::with_numbers(plan)?)?,
+            true => computed_apart(self.state, plan)?,
             false => plan,
         };
         let made = Arc::new(plan);

@@ -8,10 +8,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use hypostyle_bind::expression::json_alias::Unaliased;
-use hypostyle_bind::from::function_tables;
 use hypostyle_bind::group::group_keys::PrimaryKeys;
-use hypostyle_bind::set_operation::union_structures;
-use hypostyle_catalog::databases::{Databases, table_names};
+use hypostyle_catalog::databases::Databases;
 use hypostyle_catalog::measures::measures;
 use hypostyle_catalog::pg_catalog::settings::Settings;
 use hypostyle_catalog::primary_key::key_of;
@@ -128,7 +126,6 @@ pub(super) fn context(
         .with_extension(counters.clone())
         .with_extension(meter.clone())
         .with_extension(Arc::new(PrimaryKeys(key_of)))
-        .with_extension(Arc::new(table_names(scope, None)))
         .with_extension(Arc::new(measures()))
         .with_extension(Arc::new(identity.privileges))
         .with_extension(settings.clone());
@@ -151,9 +148,7 @@ pub(super) fn context(
         .with_physical_optimizer_rules(rules::watched_physical(optimizer::rules()))
         .build();
     let mut context = SessionContext::new_with_state(state);
-    hypostyle_files::register(&context)?;
-    context.register_relation_planner(Arc::new(union_structures::InFrom)).map_err(from_datafusion)?;
-    context.register_relation_planner(Arc::new(function_tables::NamedByCall)).map_err(from_datafusion)?;
+    hypostyle_files::register(&context);
     hypostyle_catalog::pg_catalog::register(&context, scope, settings);
     // The others look at the types of operands.
     context.register_expr_planner(Arc::new(text_operand::TextOperands)).map_err(from_datafusion)?;

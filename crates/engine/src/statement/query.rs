@@ -30,7 +30,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
-    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
+    DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, WriteOp,
 };
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -38,7 +38,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_bind::expression::logical_types::said_again;
 use hypostyle_bind::values::nullable_values::with_nullable_values;
-use hypostyle_bind::{asks_for_columns, bind_statement, in_own_forms};
+use hypostyle_bind::{bind_statement, in_own_forms};
 use hypostyle_catalog::databases::{Databases, check_populated};
 use hypostyle_catalog::given::Relation;
 use hypostyle_catalog::origin::{origins, origins_of_table};
@@ -54,7 +54,6 @@ use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
 use hypostyle_sql::plain::{has_inner_values, only_table};
-use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, LogicalType, Result};
@@ -183,7 +182,6 @@ impl Session {
         let mut statement = statement;
         let mut has_own_casts = false;
         if let DfStatement::Statement(statement) = &mut statement {
-            refuse_alike(statement)?;
             write_values(statement, parameters);
             has_own_casts = !parameters.is_empty() && give_types(statement, parameters);
         }
@@ -237,9 +235,6 @@ impl Session {
                     plans.lock().clear();
                     let _nothing = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
                     Ok(DONE)
-                }
-                LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => {
-                    Err(Error::unsupported("SELECT … INTO is not supported; write CREATE TABLE … AS SELECT"))
                 }
                 LogicalPlan::Ddl(other) => {
                     Err(Error::unsupported(format!("{} is not supported", other.name())))
@@ -330,7 +325,6 @@ impl Names<'_> {
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
-            && !asks_for_columns(statement)
     }
 }
 

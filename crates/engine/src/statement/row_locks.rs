@@ -14,8 +14,9 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::change::fragments_of;
 use hypostyle_sql::build;
 use hypostyle_sql::call::call;
-use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::identifier::{fold, last_of, parts_of};
 use hypostyle_sql::plain::{alias_of, name_and_alias, relations_in, relations_of};
+use hypostyle_sql::qualifiers::take_schema_off;
 use hypostyle_sql::samples::ROWS_WITH_TIES;
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
@@ -154,12 +155,19 @@ fn rows_taken(query: &Query, (tables, place): Place, target: &Target) -> Option<
         None => &mut item.relation,
         Some(join) => &mut item.joins.get_mut(join)?.relation,
     };
+    let written = match &*relation {
+        TableFactor::Table { name, alias: None, .. } => parts_of(name).ok(),
+        _ => None,
+    };
     *relation = target.source();
     if target.is_of_cluster {
         // Nodes send what is asked for.
         select.projection.clear();
     }
     select.projection.push(build::item_named(target.position(), LOCKED));
+    if let Some(written) = written.filter(|written| written.len() > 1) {
+        take_schema_off(&mut taken, &written);
+    }
     Some(taken)
 }
 

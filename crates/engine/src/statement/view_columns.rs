@@ -4,15 +4,10 @@
 use crate::statement::queries::Queries;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
-    TableWithJoins, WildcardAdditionalOptions,
 };
 use hypostyle_sql::build;
-use hypostyle_sql::identifier::fold;
-use hypostyle_sql::join_using::{self, merged_value};
 use hypostyle_sql::printable::{self, is_printable};
-use hypostyle_sql::walk::expressions_mut;
 use hypostyle_types::LogicalType;
-use std::ops::ControlFlow;
 
 /// Returns the query of a view of a database with names of columns in the place of `*` and `t.*`,
 /// in its own SELECT and in those of its set operations. `None` where there is no wildcard, or one
@@ -23,8 +18,6 @@ pub(super) fn with_written_columns(queries: &dyn Queries, database: &str, query:
     if !write_columns(queries, database, query, &mut written.body)? {
         return None;
     }
-    // A name that USING merges stands for a value, as one that somebody writes does.
-    join_using::rewrite(&mut written).ok()?;
     printable::rewrite(&mut written);
     let is_same = columns_of(queries, database, &written)? == columns_of(queries, database, query)?;
     is_same.then_some(written)
@@ -63,7 +56,7 @@ fn write_items(queries: &dyn Queries, database: &str, query: &Query, select: &mu
     }
     let mut items = Vec::with_capacity(select.projection.len());
     for item in &select.projection {
-        match table_of(item, &select.from) {
+        match table_of(item) {
             Some(table) => {
                 let names = names_of(queries, database, query, select, item)?;
                 if !names.iter().all(|name| is_printable(name)) {
@@ -105,7 +98,7 @@ fn names_of(
 }
 
 /// Returns what is written in front of the columns of a wildcard, if it leaves them as they are.
-fn table_of(item: &SelectItem, from: &[TableWithJoins]) -> Option<Vec<Ident>> {
+fn table_of(item: &SelectItem) -> Option<Vec<Ident>> {
     let (table, options) = match item {
         SelectItem::Wildcard(options) => (Vec::new(), options),
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
@@ -114,30 +107,7 @@ fn table_of(item: &SelectItem, from: &[TableWithJoins]) -> Option<Vec<Ident>> {
         }
         _ => return None,
     };
-    (options.opt_rename.is_none() && only_merges(options, from)).then_some(table)
-}
-
-/// Says whether REPLACE, if there is one, has been written for columns that USING merges: their names
-/// alone mean the same.
-fn only_merges(options: &WildcardAdditionalOptions, from: &[TableWithJoins]) -> bool {
-    options.opt_replace.iter().flat_map(|replace| &replace.items).all(|item| {
-        let value = merged_value(from, &fold(&item.column_name));
-        value.is_some_and(|value| without_schemas(value) == without_schemas(item.expr.clone()))
-    })
-}
-
-/// Returns an expression of which columns are named by their tables: these may have got their schemas.
-fn without_schemas(mut expr: Expr) -> Expr {
-    let _all = expressions_mut(&mut expr, &mut |expr| {
-        if let Expr::CompoundIdentifier(parts) = expr {
-            drop(parts.drain(..parts.len().saturating_sub(2)));
-            for part in parts {
-                *part = Ident::with_quote('"', fold(part));
-            }
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    expr
+    (options.opt_rename.is_none() && options.opt_replace.is_none()).then_some(table)
 }
 
 fn is_without_groups(groups: &GroupByExpr) -> bool {

@@ -149,7 +149,7 @@ impl Statement {
         Ok(Self::Tree(Box::new(parse::parse(&numbered(sql, given)?, extension)?)))
     }
 
-    /// Writes names of three parts and more as the fields that they are, where they are no columns. Says
+    /// Writes names of three parts and more as FROM writes their tables, or as the fields that they are. Says
     /// whether it was asked what names mean.
     pub fn qualify(&mut self, full_name: FullName) -> bool {
         match self {
