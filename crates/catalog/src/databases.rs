@@ -28,7 +28,8 @@ use hypostyle_exec::memory::Held;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_files::{reader_of, table_from_path};
-use hypostyle_sql::parse::parse_stored;
+use hypostyle_sql::parse::{explained, parse_stored};
+use hypostyle_sql::qualifiers;
 use hypostyle_storage::{Budget, Snapshot, TableData, TableEntry};
 use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
@@ -217,7 +218,15 @@ async fn relation(
     state.register_catalog_list(Arc::new(Databases::for_definitions_of(scope.clone(), &name.database)));
     let of_view =
         |error: hypostyle_types::Error| external(error.nowhere().context(format!("view \"{}\"", name.name)));
-    let statement = parse_stored(&view.sql).map_err(of_view)?;
+    let mut statement = parse_stored(&view.sql).map_err(of_view)?;
+    if let Some(tree) = explained(&mut statement) {
+        let full_name = |parts: &[String]| {
+            let found = scope.resolve(parts, Some(&name.database)).ok()?;
+            Some([found.database, found.schema, found.name])
+        };
+        // Older definitions may have a schema before names that FROM does not have.
+        let _asked = qualifiers::rewrite(tree, &full_name);
+    }
     let plan = Box::pin(async move { bind_statement(&state, statement).await })
         .await
         .map_err(|error| of_view(planning_error(error, &snapshot)))?;

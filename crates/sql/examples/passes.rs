@@ -1,5 +1,5 @@
 //! Prints what the passes of `hypostyle_sql::parse` make of a statement, one after the other:
-//! `cargo run -p hypostyle-sql --example passes -- "SELECT DISTINCT ON (1) a FROM t"`.
+//! `cargo run -p hypostyle-sql --example passes -- "SELECT a FROM t GROUP BY ROLLUP ((a, b))"`.
 
 use hypostyle_sql::parse::{Extension, parse_watched};
 

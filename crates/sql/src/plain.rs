@@ -2,12 +2,10 @@
 //! Each clause that the syntax tree has is named here, so that a new one cannot be overlooked. And what
 //! relations a FROM has, their aliases, and the conditions of joins.
 
-use crate::walk::walk;
 use sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectFlavor,
-    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions,
+    SelectItem, SetExpr, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
-use std::ops::ControlFlow;
 
 /// Returns the items of `SELECT items`.
 pub fn only_items(query: &Query) -> Option<&[SelectItem]> {
@@ -187,32 +185,6 @@ pub fn constraint_of(operator: &JoinOperator) -> Option<&JoinConstraint> {
     }
 }
 
-/// Says whether VALUES are within a query, besides those that it is.
-pub fn has_inner_values(query: &Query) -> bool {
-    let is_values = query.with.is_none() && matches!(query.body.as_ref(), SetExpr::Values(_));
-    let mut counting = CountingValues(0);
-    let _all = walk(query, &mut counting);
-    counting.0 > usize::from(is_values)
-}
-
-struct CountingValues(usize);
-
-impl Visitor for CountingValues {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        let mut parts = vec![query.body.as_ref()];
-        while let Some(part) = parts.pop() {
-            match part {
-                SetExpr::Values(_) => self.0 += 1,
-                SetExpr::SetOperation { left, right, .. } => parts.extend([left.as_ref(), right.as_ref()]),
-                _ => {}
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,22 +258,6 @@ mod tests {
             let SetExpr::Select(select) = query.body.as_ref() else { panic!("{sql}") };
             let relation = &select.from[0].relation;
             assert_eq!(alias_of(relation).map(|alias| alias.name.value.as_str()), alias, "{sql}");
-        }
-    }
-
-    #[test]
-    fn values_are_told_from_the_word() {
-        for (sql, expected) in [
-            ("VALUES (1), (2)", false),
-            ("VALUES ('VALUES')", false),
-            ("SELECT 'VALUES' AS \"VALUES\"", false),
-            ("VALUES ((SELECT * FROM (VALUES (1)) AS v))", true),
-            ("VALUES (1) UNION ALL SELECT 2", true),
-            ("SELECT * FROM (VALUES (1)) AS v", true),
-            ("SELECT 1 WHERE 1 IN (SELECT * FROM (VALUES (1)) AS v)", true),
-            ("WITH w AS (VALUES (1)) SELECT * FROM w", true),
-        ] {
-            assert_eq!(has_inner_values(&query(sql)), expected, "{sql}");
         }
     }
 }

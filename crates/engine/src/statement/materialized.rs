@@ -13,6 +13,7 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::names::name_columns;
+use hypostyle_sql::qualifiers;
 use hypostyle_sql::statement::{CreateMaterialized, Refresh};
 use hypostyle_storage::{NewColumn, StoredQuery, TableEntry, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -192,8 +193,15 @@ impl Ddl<'_> {
     fn rows_of(&self, name: &Name, query: &StoredQuery) -> Result<Outcome> {
         let before = self.scope.path();
         self.scope.set_current(&name.database, &query.schema);
-        let outcome = parse_query(&query.sql)
-            .and_then(|query| self.queries.start(build::rows_of(query), &Parameters::None));
+        let full_name = |parts: &[String]| {
+            let found = self.scope.resolve(parts, None).ok()?;
+            Some([found.database, found.schema, found.name])
+        };
+        let outcome = parse_query(&query.sql).and_then(|mut query| {
+            // Older definitions may have a schema before names that FROM does not have.
+            let _asked = qualifiers::rewrite(&mut query, &full_name);
+            self.queries.start(build::rows_of(query), &Parameters::None)
+        });
         self.scope.set_path(before);
         outcome.map_err(|error| error.nowhere().context(format!("materialized view {}", quoted(&name.name))))
     }

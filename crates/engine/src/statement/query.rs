@@ -53,7 +53,7 @@ use hypostyle_expr::walk::any_node;
 use hypostyle_sql::build;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::insert_clauses::{is_by_name, take_overriding};
-use hypostyle_sql::plain::{has_inner_values, only_table};
+use hypostyle_sql::plain::only_table;
 use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, LogicalType, Result};
@@ -410,9 +410,8 @@ impl Dml<'_> {
         })
     }
 
-    /// Plans an INSERT. A query that contains VALUES is planned by itself, because DataFusion takes
-    /// all VALUES of an INSERT for rows of its table. So is a query that gives text for UUIDs
-    /// within other values, or structures, which DataFusion does not cast.
+    /// Plans an INSERT. A query that gives text for UUIDs within other values, or structures, which DataFusion
+    /// does not cast, is planned by itself.
     fn plan_insert(
         &self,
         mut statement: DfStatement,
@@ -440,7 +439,7 @@ impl Dml<'_> {
                 cast =
                     given.map(|(index, of)| (index, Arc::new(in_plans(&of.arrow_field("", true))))).collect();
             }
-            own = insert.source.as_mut().filter(|source| !cast.is_empty() || has_inner_values(source));
+            own = insert.source.as_mut().filter(|_| !cast.is_empty());
         }
         let Some(source) = own else { return dml(self.queries.plan_statement(statement, parameters)?) };
         let query = Statement::Query(source.clone());
