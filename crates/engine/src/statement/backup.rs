@@ -174,7 +174,8 @@ impl Ddl<'_> {
     fn import_view(&self, view: &CreateView) -> Result<()> {
         let Name { database, schema, name } = self.resolve_new(&view.name, false)?;
         let sql = view.query.to_string();
-        self.write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql, comment: None }))
+        self.databases
+            .write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql, comment: None }))
     }
 }
 

@@ -194,7 +194,7 @@ fn alter_cluster(
 
 impl Ddl<'_> {
     pub(super) fn outside_transaction(&self) -> Result<()> {
-        match self.is_in_transaction() {
+        match self.databases.is_in_transaction() {
             true => Err(Error::unsupported(
                 "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
             )),

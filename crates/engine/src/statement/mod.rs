@@ -13,6 +13,7 @@ mod column;
 mod completion;
 mod constraint;
 mod copy;
+mod databases;
 mod ddl;
 mod declared_constraint;
 mod deferred_keys;

@@ -350,7 +350,7 @@ impl Dml<'_> {
             refuse_foreign(insert)?;
             // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
-            let found = self.names().target(name, alias)?;
+            let found = self.databases.names().target(name, alias)?;
             refuse_materialized(found.data.entry())?;
             if is_by_name {
                 name_by_query(self.queries, insert)?;
@@ -367,14 +367,15 @@ impl Dml<'_> {
         if !matches!(dml.op, WriteOp::Insert(_)) {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
-        let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
+        let table_name = self.databases.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
         let given = with_nullable_values(dml.input.as_ref().clone()).map_err(from_datafusion)?;
         let outcome = self.queries.start_plan(given, Purpose::Work)?;
         refuse_more_dimensions(&dml, name, &outcome)?;
         let Some(target) = &target else {
-            let written =
-                self.write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
+            let written = self
+                .databases
+                .write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
             return written.map(|rows| Outcome::Done { rows_affected: Some(rows) });
         };
         let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
@@ -454,7 +455,7 @@ impl Dml<'_> {
         let query = in_types(query, &cast).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
         // The query in the plan of the INSERT.
-        let selected = given_table(self.scope, "selected", rows, Vec::new())?;
+        let selected = given_table(self.databases.scope, "selected", rows, Vec::new())?;
         **source = build::all_rows(selected.factor(None));
         let mut insert = dml(self.queries.plan_statement(statement, &Parameters::None)?)?;
         let in_place = |plan: LogicalPlan| match &plan {

@@ -4,6 +4,7 @@ use crate::session::cluster::InCluster;
 use crate::session::{Outcome, Parameters, Run};
 use crate::statement::completion::{Compiler, Numbers};
 use crate::statement::constraint::Checks;
+use crate::statement::databases::InDatabases;
 use crate::statement::definer::{Ddl, Definer};
 use crate::statement::queries::{Queries, Transactions};
 use crate::statement::result::Purpose;
@@ -94,8 +95,8 @@ impl Alone {
     pub fn ddl(&self) -> Ddl<'_> {
         let (checks, compiler) = (self.checks(), self.compiler());
         let definer = Definer { queries: self, scope: &self.scope, checks, compiler, threads: 1 };
-        let (queries, scope, identity) = (self, &self.scope, &self.identity);
-        Ddl { queries, transactions: self, scope, identity, node: None, definer }
+        let databases = InDatabases { scope: &self.scope, transactions: self };
+        Ddl { queries: self, databases, identity: &self.identity, node: None, definer }
     }
 
     pub fn writer(&self) -> Writer<'_> {
