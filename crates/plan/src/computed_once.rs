@@ -4,6 +4,7 @@
 use crate::common_subplan::{self, SameTable};
 use crate::explained;
 use crate::kept_errors::KeptErrors;
+use crate::logical_node::{at_once, node_of_one_input, shown_by_name};
 use crate::unnest::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -18,8 +19,7 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
@@ -87,13 +87,13 @@ impl Shared {
     fn identity(&self) -> (&LogicalPlan, *const Rows) {
         (&self.input, Arc::as_ptr(&self.rows))
     }
-}
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ComputedOnce")
+    fn with_input(&self, input: LogicalPlan) -> Result<Self> {
+        Ok(Self { input, ..self.clone() })
     }
 }
+
+shown_by_name!(Shared, Apart);
 
 impl PartialEq for Shared {
     fn eq(&self, other: &Self) -> bool {
@@ -116,32 +116,11 @@ impl PartialOrd for Shared {
 }
 
 impl UserDefinedLogicalNodeCore for Shared {
-    fn name(&self) -> &str {
-        "ComputedOnce"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
     fn schema(&self) -> &DFSchemaRef {
         self.input.schema()
     }
 
-    fn expressions(&self) -> Vec<Expr> {
-        Vec::new()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(UserDefinedLogicalNodeCore::name(self))
-    }
-
-    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Self { input, ..self.clone() }),
-            _ => Err(of_one_input()),
-        }
-    }
+    node_of_one_input!("ComputedOnce");
 }
 
 /// [`Shared`], planned by itself and once: a plan that has it in many places grows by nothing for
@@ -151,12 +130,6 @@ struct Apart {
     plan: LogicalPlan,
     rows: Arc<Rows>,
     planned: Arc<OnceCell<Arc<dyn ExecutionPlan>>>,
-}
-
-impl fmt::Debug for Apart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ComputedApart")
-    }
 }
 
 impl PartialEq for Apart {
@@ -281,13 +254,8 @@ struct SharedExec {
 
 impl SharedExec {
     fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(input.schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, rows, properties: Arc::new(properties), is_apart: false, is_needed: true }
+        let properties = at_once(input.schema());
+        Self { input, rows, properties, is_apart: false, is_needed: true }
     }
 }
 

@@ -19,6 +19,7 @@ pub mod join_keys;
 pub mod join_order;
 mod kept_errors;
 pub mod later_form;
+mod logical_node;
 pub mod null_keys;
 pub mod null_rejection;
 pub mod portable;
