@@ -6,8 +6,8 @@ use datafusion::physical_plan::PlanProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use std::sync::Arc;
 
-/// The methods of a logical node, within its `impl UserDefinedLogicalNodeCore`, without expressions and with one
-/// field `input`, of which `with_input` makes the same one over another input.
+/// The methods of a logical node, within its `impl UserDefinedLogicalNodeCore`, without expressions and with
+/// one field `input`, of which `with_input` makes the same one over another input.
 macro_rules! node_of_one_input {
     ($name:literal) => {
         fn name(&self) -> &str {

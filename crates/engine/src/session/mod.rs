@@ -38,6 +38,7 @@ pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
 pub(crate) use run::{ClusterChanges, Run};
 use state::context;
+pub(crate) use wait::Waits;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
 use advisory::SessionLocks;

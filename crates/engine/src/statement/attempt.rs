@@ -132,7 +132,7 @@ impl Session {
         *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
         name_columns_for(query, self.settings.is_wire());
-        self.query_for_result(as_statement(query.clone()), &Parameters::None).map(Some)
+        self.planner().query_for_result(as_statement(query.clone()), &Parameters::None).map(Some)
     }
 
     /// The row that was inserted, and behind it the key that was violated; one of them is NULL.
@@ -146,7 +146,8 @@ impl Session {
             Err(error) if error.sqlstate() == "23505" => {
                 let TableObject::TableName(table) = &attempt.insert.table else { return Err(error) };
                 let none = build::limited(build::all_rows(build::table(table.clone(), None)), 0);
-                let (schema, _) = self.collect_rows(self.query(as_statement(none), &Parameters::None)?)?;
+                let (schema, _) =
+                    self.collect_rows(self.planner().query(as_statement(none), &Parameters::None)?)?;
                 let detail = error.detail().unwrap_or(error.message()).to_string();
                 (RecordBatch::new_empty(schema), Some(detail))
             }

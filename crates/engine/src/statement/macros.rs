@@ -168,7 +168,7 @@ impl Session {
 
     /// Runs SET VARIABLE: the value is computed now, and stands where it is asked for.
     pub(super) fn set_variable(&self, name: &str, query: Query) -> Result<Outcome> {
-        let outcome = self.query(as_statement(query), &Parameters::None)?;
+        let outcome = self.planner().query(as_statement(query), &Parameters::None)?;
         let (schema, batches) = self.collect_rows(outcome)?;
         let row = batches.iter().find(|batch| batch.num_rows() > 0);
         let (Some(field), Some(row)) = (schema.fields().first(), row) else {

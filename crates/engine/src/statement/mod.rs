@@ -48,6 +48,7 @@ mod partitions;
 mod partners;
 mod pivot;
 mod planned_parameters;
+mod planner;
 mod prepared;
 mod queries;
 mod query;
@@ -155,7 +156,7 @@ impl Session {
                 })
             }
             Some(Parsed::Keyed(other, query)) if other.given == positional(parameters) => {
-                let run = || match self.keyed_rows(&query, parameters)? {
+                let run = || match self.planner().keyed_rows(&query, parameters)? {
                     Some(outcome) => Ok(outcome),
                     None => self.execute_again(sql, &other, parameters),
                 };
@@ -226,7 +227,8 @@ impl Session {
             false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
         }?;
         let given = || GivenQuery::recognize(other, parameters, &outcome).map(Arc::new).map(Parsed::Given);
-        let known = if other.reads_nothing { given() } else { self.as_keyed(other, parameters, &outcome) };
+        let known =
+            if other.reads_nothing { given() } else { self.planner().as_keyed(other, parameters, &outcome) };
         if let Some(known) = known {
             self.remembered.lock().put(sql, known);
         }
@@ -368,7 +370,7 @@ impl Session {
             DfStatement::Statement(inner) => inner,
             DfStatement::Reset(reset) => return self.reset(reset),
             DfStatement::Explain(explain) => return self.explain(explain, parameters),
-            other => return self.query(other, parameters),
+            other => return self.planner().query(other, parameters),
         };
         match *inner {
             Statement::CreateTable(create) => self.ddl().create_table(create, parameters),
@@ -435,13 +437,13 @@ impl Session {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
                 }
-                if let Some(outcome) = self.whole_table(&query)? {
+                if let Some(outcome) = self.planner().whole_table(&query)? {
                     return Ok(outcome);
                 }
                 name_columns_for(&mut query, self.settings.is_wire());
                 self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
-                self.query_for_result(statement, parameters)
+                self.planner().query_for_result(statement, parameters)
             }
             Statement::ShowCreate {
                 obj_type: ShowCreateObject::Table | ShowCreateObject::View,
@@ -449,7 +451,7 @@ impl Session {
             } => self.names().show_create(&obj_name),
             Statement::ShowTables { show_options, .. } => show_tables(self, &self.scope, show_options),
             Statement::ExplainTable { table_name, .. } => {
-                self.describe_query(build::all_rows(build::table(table_name, None)), parameters)
+                self.planner().describe_query(build::all_rows(build::table(table_name, None)), parameters)
             }
             Statement::Explain { describe_alias, statement, .. }
                 if describe_alias != DescribeAlias::Explain && matches!(*statement, Statement::Query(_)) =>
@@ -458,7 +460,7 @@ impl Session {
                     return Err(Error::internal("a query that is none"));
                 };
                 name_columns(&mut query);
-                self.describe_query(*query, parameters)
+                self.planner().describe_query(*query, parameters)
             }
             Statement::Delete(delete) => self.dml().delete(delete, parameters),
             Statement::Update(update) => self.dml().update(update, parameters),
@@ -510,7 +512,7 @@ impl Session {
             Statement::CreateType { .. } => Err(Error::unsupported(
                 "CREATE TYPE is not supported; for an enumeration take VARCHAR with CHECK (column IN ('one', 'other'))",
             )),
-            other => self.query(DfStatement::Statement(Box::new(other)), parameters),
+            other => self.planner().query(DfStatement::Statement(Box::new(other)), parameters),
         }
     }
 
@@ -539,7 +541,7 @@ impl Session {
                 return Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE"));
             }
         }
-        self.query(DfStatement::Explain(explain), parameters)
+        self.planner().query(DfStatement::Explain(explain), parameters)
     }
 
     /// Appends rows that are already in the shape of the caller: by name or by position.

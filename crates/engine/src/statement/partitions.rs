@@ -1,9 +1,9 @@
 //! SHOW PARTITIONS FOR, which says how the rows of a query are read in parts, and READ PARTITION, which
 //! reads one (docs/sql.md, "Partitions of a query").
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters, Session, Waits};
 use crate::statement::dialect::name_columns_for;
-use crate::statement::query::refuse_inner_writes;
+use crate::statement::planner::refuse_inner_writes;
 use crate::statement::result::Purpose;
 use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -112,7 +112,7 @@ impl Session {
 
     /// Reads the rows of a ticket in the state of now.
     fn read_now(&self, ticket: &Ticket) -> Result<Outcome> {
-        self.start_query(self.plan_of_query(&ticket.sql)?, Purpose::Result)
+        self.planner().start_query(self.plan_of_query(&ticket.sql)?, Purpose::Result)
     }
 
     /// Reads the rows of a ticket in the state that it is of.
@@ -142,7 +142,7 @@ impl Session {
             .with_sqlstate("55000"));
         }
         check_meaning(ticket, &plan)?;
-        self.start_query(plan, Purpose::Result)
+        self.planner().start_query(plan, Purpose::Result)
     }
 
     /// Plans a query of the caller's, for its rows.
@@ -154,7 +154,7 @@ impl Session {
         let Statement::Query(mut query) = *inner else { return Err(others()) };
         name_columns_for(&mut query, self.settings.is_wire());
         let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
-        let plan = self.plan(statement, &Parameters::None)?;
+        let plan = self.planner().plan(statement, &Parameters::None)?;
         refuse_inner_writes(&plan)?;
         Ok(plan)
     }

@@ -47,7 +47,7 @@ impl Session {
                 data_types: Vec::new(),
                 statement: statement.clone(),
             };
-            let plan = self.plan(DfStatement::Statement(Box::new(prepare)), &Parameters::None)?;
+            let plan = self.planner().plan(DfStatement::Statement(Box::new(prepare)), &Parameters::None)?;
             debug_assert!(matches!(plan, LogicalPlan::Statement(_)));
         }
         self.prepared.lock().insert(name, Prepared { statement, types, _memory: memory });

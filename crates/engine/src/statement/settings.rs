@@ -222,7 +222,7 @@ impl Session {
         if let Set::SetTimeZone { value, .. } = &set {
             return self.set_own("timezone", &text_of(value));
         }
-        self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+        self.planner().query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
     }
 
     pub(super) fn reset(&self, reset: ResetStatement) -> Result<Outcome> {
@@ -249,7 +249,7 @@ impl Session {
             }
             _ => check_engine_setting(&self.identity, name)?,
         }
-        self.query(DfStatement::Reset(reset), &Parameters::None)
+        self.planner().query(DfStatement::Reset(reset), &Parameters::None)
     }
 
     /// Runs `PRAGMA name` and `PRAGMA name = value`.
@@ -257,7 +257,9 @@ impl Session {
         match value {
             Some(value) => self.set_own(&name.to_ascii_lowercase(), &value).map_err(wrong_value),
             None => match table_of_info(&name) {
-                Some(call) => self.query(parse(&format!("SELECT * FROM pragma_{call}"))?, &Parameters::None),
+                Some(call) => {
+                    self.planner().query(parse(&format!("SELECT * FROM pragma_{call}"))?, &Parameters::None)
+                }
                 None => self.show(name),
             },
         }
@@ -424,7 +426,7 @@ impl Session {
             }
         }
         let show = Statement::ShowVariable { variable: parts_of_setting(name) };
-        self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
+        self.planner().query(DfStatement::Statement(Box::new(show)), &Parameters::None)
     }
 }
 
