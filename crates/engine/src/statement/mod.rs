@@ -133,7 +133,7 @@ impl Session {
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
-        let of_macros = self.parts_of_macros();
+        let of_macros = self.kept_macros().parts();
         let is_known_query = of_macros == 0 && self.remembered.lock().is_query(sql);
         let outcome = match is_known_query {
             true => with_room_for_text(sql, execute),
@@ -250,7 +250,7 @@ impl Session {
 
     /// Returns what a statement that is read means now, and says what [`Self::read`] does.
     pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
-        let is_expanded = self.expand_macros(sql, &mut statement)?;
+        let is_expanded = self.kept_macros().expand(sql, &mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
@@ -306,7 +306,7 @@ impl Session {
             SqlStatement::CreateOrderIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.ddl().create_sequence(*definition),
             SqlStatement::DiscardTemporary => self.discard_temporary(),
-            SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
+            SqlStatement::DropMacro { name, if_exists } => self.kept_macros().drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
                 SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),
                 _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
@@ -318,11 +318,11 @@ impl Session {
             SqlStatement::Pragma(pragma) => self.pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
             SqlStatement::RefreshMaterialized(refresh) => self.ddl().refresh_materialized(refresh),
-            SqlStatement::ResetVariable { name } => self.reset_variable(&name),
+            SqlStatement::ResetVariable { name } => self.kept_macros().reset_variable(&name),
             SqlStatement::Refused(why) => Err(Error::unsupported(why)),
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
             SqlStatement::SetSchema { name } => set_search_path(&self.scope, &self.settings, &name),
-            SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
+            SqlStatement::SetVariable { name, query } => self.kept_macros().set_variable(&name, *query),
             SqlStatement::ShowDatabases => show_databases(&self.scope, &self.identity),
             SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
@@ -420,10 +420,13 @@ impl Session {
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
             )),
-            Statement::CreateMacro { or_replace, temporary, name, args, definition } => {
-                self.create_macro(&name, or_replace, temporary, args.unwrap_or_default(), definition)
-            }
-            Statement::DropFunction(drop) => self.drop_functions(&drop),
+            Statement::CreateMacro { or_replace, temporary, name, args, definition } => self
+                .kept_macros()
+                .create_macro(&name, or_replace, temporary, args.unwrap_or_default(), definition),
+            Statement::DropFunction(drop) => match self.drop_attempt(&drop) {
+                true => Ok(DONE),
+                false => self.kept_macros().drop_functions(&drop),
+            },
             Statement::DropProcedure { if_exists, proc_desc, .. } => {
                 let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
                 names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)

@@ -66,7 +66,7 @@ const LONG_FUNCTIONS: [&str; 15] = [
     "overlay",
 ];
 
-/// What plans the queries of a session, and starts them: the functions and settings they are planned with, what
+/// What plans the queries of a session, and starts them: the functions and settings that it plans with, what
 /// their names stand for, and the plans that were kept. It writes nothing, and begins no transaction.
 pub(super) struct Planner<'a, W> {
     /// Waits for what is planned, and for what runs.
