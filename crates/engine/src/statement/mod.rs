@@ -144,7 +144,7 @@ impl Session {
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
-        self.take_configured()?;
+        self.setter().take_configured()?;
         self.run.lock().begin(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
@@ -195,7 +195,7 @@ impl Session {
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
                 self.finish(outcome).inspect_err(|error| self.abort_transaction(error.message()))?;
-                self.take_configured()?;
+                self.setter().take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
             let may_change = Kind::of(statement).may_change_session();
@@ -315,7 +315,7 @@ impl Session {
             SqlStatement::Extension { name } => built_in_extension(&name),
             SqlStatement::ImportDatabase { directory } => self.import_database(Path::new(&directory)),
             SqlStatement::Kill(kill) => kill_session(&self.engine, &self.identity, kill),
-            SqlStatement::Pragma(pragma) => self.pragma(pragma),
+            SqlStatement::Pragma(pragma) => self.setter().pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
             SqlStatement::RefreshMaterialized(refresh) => self.ddl().refresh_materialized(refresh),
             SqlStatement::ResetVariable { name } => self.kept_macros().reset_variable(&name),
@@ -368,7 +368,7 @@ impl Session {
     fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let inner = match statement {
             DfStatement::Statement(inner) => inner,
-            DfStatement::Reset(reset) => return self.reset(reset),
+            DfStatement::Reset(reset) => return self.setter().reset(reset),
             DfStatement::Explain(explain) => return self.explain(explain, parameters),
             other => return self.planner().query(other, parameters),
         };
@@ -401,10 +401,10 @@ impl Session {
             Statement::Set(Set::SetTransaction { .. }) => Err(Error::unsupported(
                 "modes are of one transaction: write them after BEGIN, or as SET TRANSACTION within it",
             )),
-            Statement::Set(set) => self.set(set),
-            Statement::ShowVariable { variable } => {
-                self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
-            }
+            Statement::Set(set) => self.setter().set(set),
+            Statement::ShowVariable { variable } => self
+                .setter()
+                .show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join(".")),
             Statement::CreateFunction(function) if let Some(attempt) = Attempt::read(&function) => {
                 Ok(self.keep_attempt(attempt))
             }

@@ -178,7 +178,7 @@ impl Session {
     /// Returns the settings that decide about the rows of a query, or what its names mean.
     fn settings_of_rows(&self) -> Vec<(String, String)> {
         let (database, schemas) = self.scope.search();
-        let zone = self.own_setting("timezone").unwrap_or_default();
+        let zone = self.setter().own_setting("timezone").unwrap_or_default();
         vec![
             ("timezone".into(), zone),
             ("current database".into(), database),
