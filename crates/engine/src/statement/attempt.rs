@@ -2,7 +2,6 @@
 //! violates: the session keeps it, until it is dropped or another one is made.
 
 use crate::session::kept::Attempt;
-use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{as_statement, extension, name_columns_for};
 use crate::statement::given_rows::given_rows;
@@ -103,24 +102,18 @@ fn called(query: &mut Query) -> Option<(String, &mut TableFactor)> {
     from.joins.is_empty().then_some((name, &mut from.relation))
 }
 
+/// Drops the function; whether it is the one that there is.
+pub(super) fn drop_attempt(kept: &mut Option<Attempt>, drop: &DropFunction) -> bool {
+    let [function] = drop.func_desc.as_slice() else { return false };
+    let is_it = own_function(&function.name)
+        .is_some_and(|name| drop.if_exists || kept.as_ref().is_some_and(|attempt| attempt.name == name));
+    if is_it {
+        *kept = None;
+    }
+    is_it
+}
+
 impl Session {
-    pub(super) fn keep_attempt(&self, attempt: Attempt) -> Outcome {
-        *self.attempt.lock() = Some(attempt);
-        DONE
-    }
-
-    /// Drops the function; whether it is the one that there is.
-    pub(super) fn drop_attempt(&self, drop: &DropFunction) -> bool {
-        let mut kept = self.attempt.lock();
-        let [function] = drop.func_desc.as_slice() else { return false };
-        let is_it = own_function(&function.name)
-            .is_some_and(|name| drop.if_exists || kept.as_ref().is_some_and(|attempt| attempt.name == name));
-        if is_it {
-            *kept = None;
-        }
-        is_it
-    }
-
     /// Runs a query that calls the function, if it does.
     pub(super) fn call_attempt(&self, query: &mut Query) -> Result<Option<Outcome>> {
         let Some((name, factor)) = called(query) else { return Ok(None) };

@@ -90,6 +90,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use attach::show_databases;
+use attempt::drop_attempt;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DescribeAlias, ObjectType, Set, ShowCreateObject, Statement, VacuumStatement,
@@ -112,6 +113,7 @@ use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use maintenance::built_in_extension;
 use materialized::refuse_materialized;
 use pivot::write_pivots_out;
+use prepared::deallocate;
 use queries::Queries;
 use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
@@ -178,7 +180,7 @@ impl Session {
         let start = || self.start_unpinned();
         let name = *self.next_name.lock();
         let stored =
-            self.in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(insert, parameters))?;
+            self.in_transaction_from(start, sql, ATTEMPTS, || self.dml().insert_values(insert, parameters))?;
         if let Some(outcome) = stored {
             return Ok(outcome);
         }
@@ -356,11 +358,11 @@ impl Session {
         if let Some(insert) = ValuesInsert::recognize(&statement) {
             let insert = Arc::new(insert);
             self.remembered.lock().put(sql, Parsed::Insert(insert.clone()));
-            if let Some(outcome) = self.insert_values(&insert, parameters)? {
+            if let Some(outcome) = self.dml().insert_values(&insert, parameters)? {
                 return Ok(outcome);
             }
             let outcome = self.execute_parsed(statement, parameters);
-            return outcome.map_err(|error| self.told_of_column(error, &insert, parameters));
+            return outcome.map_err(|error| self.dml().told_of_column(error, &insert, parameters));
         }
         self.execute_parsed(statement, parameters)
     }
@@ -406,7 +408,8 @@ impl Session {
                 .setter()
                 .show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join(".")),
             Statement::CreateFunction(function) if let Some(attempt) = Attempt::read(&function) => {
-                Ok(self.keep_attempt(attempt))
+                *self.attempt.lock() = Some(attempt);
+                Ok(DONE)
             }
             Statement::CreateFunction(CreateFunction { language: Some(language), .. })
                 if !language.value.eq_ignore_ascii_case("sql") =>
@@ -423,10 +426,12 @@ impl Session {
             Statement::CreateMacro { or_replace, temporary, name, args, definition } => self
                 .kept_macros()
                 .create_macro(&name, or_replace, temporary, args.unwrap_or_default(), definition),
-            Statement::DropFunction(drop) => match self.drop_attempt(&drop) {
-                true => Ok(DONE),
-                false => self.kept_macros().drop_functions(&drop),
-            },
+            Statement::DropFunction(drop) => {
+                if drop_attempt(&mut self.attempt.lock(), &drop) {
+                    return Ok(DONE);
+                }
+                self.kept_macros().drop_functions(&drop)
+            }
             Statement::DropProcedure { if_exists, proc_desc, .. } => {
                 let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
                 names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)
@@ -497,7 +502,7 @@ impl Session {
             Statement::Execute { name: Some(name), parameters, immediate: false, .. } => {
                 self.execute_prepared(&name, &parameters)
             }
-            Statement::Deallocate { name, .. } => self.deallocate(&name),
+            Statement::Deallocate { name, .. } => deallocate(&mut self.prepared.lock(), &name),
             Statement::CreateIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Key),
             Statement::Vacuum(VacuumStatement {
                 full: _,
