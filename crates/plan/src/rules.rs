@@ -6,7 +6,7 @@
 //! | rule | what it does |
 //! |---|---|
 //! | `resolve_grouping_function` | |
-//! | `rewrites_as_written` | node by node, from below: `AS_WRITTEN`, then `OF_NODES`, by the types as written |
+//! | `rewrites_as_written` | node by node, from below: `AS_WRITTEN`, then `OF_NODES`, by types as written |
 //! | `type_coercion` | |
 //! | `in_session_zone` | casts between times with a zone and without: by now all of them are there |
 //! | `kept_errors` | subqueries whose errors are of rows, before CASE is looked at for what may fail |
@@ -19,7 +19,7 @@
 //!
 //! | rule | place | why there |
 //! |---|---|---|
-//! | `null_keys` | behind `extract_equijoin_predicate` | others add keys, in which NULLs would be equal, too |
+//! | `null_keys` | behind `extract_equijoin_predicate` | others add keys, whose NULLs would be equal |
 //! | `composite_keys` | before `eliminate_cross_join` | that one forgets keys of several tables |
 //! | `null_rejection` | behind `eliminate_outer_join` | finds by joins what that one finds by conditions |
 //! | `shifted_sums` | before `common_sub_expression_eliminate` | sums become one before parts get columns |
