@@ -51,7 +51,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     }
     match error {
         DataFusionError::Context(_, inner) => of_datafusion(inner),
-        DataFusionError::Diagnostic(diagnostic, inner) => at(of_datafusion(inner), diagnostic.span),
+        DataFusionError::Diagnostic(diagnostic, inner) => placed(of_datafusion(inner), diagnostic.span),
         DataFusionError::Shared(inner) => of_datafusion(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
         DataFusionError::External(inner) => external_error(inner.as_ref()),
@@ -173,7 +173,7 @@ fn from_arrow(error: &ArrowError) -> Error {
 }
 
 /// Returns the error at a place, unless its place is known.
-fn at(error: Error, span: Option<Span>) -> Error {
+fn placed(error: Error, span: Option<Span>) -> Error {
     let Some(span) = span.filter(|_| error.position().is_none()) else { return error };
     let mut mark = error.mark().cloned().unwrap_or_default();
     mark.line_and_column = mark.line_and_column.or(Some((span.start.line, span.start.column)));
@@ -190,7 +190,7 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
             let name = unmarked_name(&field.name);
             let message = format!("column \"{name}\" is in several tables; write whose it is");
             let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42702");
-            at(error.about(name), field.spans().first())
+            placed(error.about(name), field.spans().first())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
             let (table, name) = (unmarked_name(qualifier.table()), unmarked_name(name));
@@ -256,5 +256,5 @@ fn unknown_column(unknown: &Unknown) -> Error {
         let message = format!("no column \"{}\"{table}{suggestion}", unknown.name);
         Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703")
     };
-    at(error.about(&unknown.name), unknown.span)
+    placed(error.about(&unknown.name), unknown.span)
 }

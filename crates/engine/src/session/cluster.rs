@@ -651,7 +651,7 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
 
 /// Says whether a statement begins as one that publishes something, by itself or of its transaction.
 fn may_publish(sql: &str, is_of_transaction: bool) -> bool {
-    let kind = Kind::of(sql);
+    let kind = Kind::read(sql);
     if is_of_transaction { kind.commits() } else { !kind.publishes_nothing() }
 }
 

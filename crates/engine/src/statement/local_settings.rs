@@ -68,7 +68,7 @@ impl Setter<'_> {
             )
             .with_sqlstate("25P01"));
         }
-        let before = self.before(&name)?;
+        let before = self.value_of(&name)?;
         let set = match set {
             Set::SingleAssignment { hivevar, variable, values, .. } => {
                 Set::SingleAssignment { scope: None, hivevar, variable, values }
@@ -93,7 +93,7 @@ impl Setter<'_> {
         if !is_local {
             return Ok(());
         }
-        let now = self.before(name)?;
+        let now = self.value_of(name)?;
         if let Some(explicit) = self.transaction.lock().as_mut() {
             for local in explicit.local_settings.iter_mut().filter(|local| is_it(local)) {
                 local.before = now.clone();
@@ -142,7 +142,7 @@ impl Setter<'_> {
     ///
     /// # Errors
     /// `Unsupported` for one that is everybody's; `UnknownName`.
-    fn before(&self, name: &str) -> Result<Before> {
+    fn value_of(&self, name: &str) -> Result<Before> {
         if matches!(name, "search_path" | "schema") {
             return Ok(Before::SearchPath(self.scope.path(), self.settings.get("search_path")));
         }

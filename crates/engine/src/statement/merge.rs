@@ -143,7 +143,7 @@ impl Writer<'_> {
         let incoming = &self.scope.give(Relation::Rows { role: "incoming", rows: Arc::new(numbered(rows)?) });
         let keys = keys(target, conflict)?.into_iter();
         let keys = keys.map(|columns| {
-            let within = self.within(target, incoming, &proposed, &columns)?;
+            let within = self.key_conditions(target, incoming, &proposed, &columns)?;
             Ok(Key { columns, within })
         });
         let keys = keys.collect::<Result<Vec<Key>>>()?;
@@ -158,7 +158,7 @@ impl Writer<'_> {
 
     /// Returns what rows of a table of the cluster meet, too, that have a key of the incoming rows, so that
     /// its nodes need not send all keys.
-    fn within(
+    fn key_conditions(
         &self,
         target: &Target,
         incoming: &Given,

@@ -200,7 +200,7 @@ impl Session {
                 self.setter().take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
-            let may_change = Kind::of(statement).may_change_session();
+            let may_change = Kind::read(statement).may_change_session();
             self.forget_state(may_change);
             let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
@@ -343,7 +343,7 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Outcome> {
         if let DfStatement::Statement(inner) = &mut statement
-            && Kind::of(sql).is_of_rows()
+            && Kind::read(sql).is_of_rows()
         {
             if let Statement::Query(query) = inner.as_mut() {
                 name_told_columns(query);

@@ -32,7 +32,7 @@ struct OtherState<'a> {
 }
 
 impl<'a> OtherState<'a> {
-    fn of(session: &'a Session, node: Arc<Node>, catalog: Catalog) -> Self {
+    fn new(session: &'a Session, node: Arc<Node>, catalog: Catalog) -> Self {
         let before = session.scope.replace_cluster(Some((node, Arc::new(catalog))));
         Self { session, before }
     }
@@ -129,7 +129,7 @@ impl Session {
         let now = node.known_catalog()?;
         let catalog = rows.catalog(&now)?;
         let known: BTreeSet<TableId> = rows.tables.iter().map(|rows| rows.table).collect();
-        let _then = OtherState::of(self, node, catalog);
+        let _then = OtherState::new(self, node, catalog);
         let plan = self.plan_of_query(&ticket.sql)?;
         let functions = codec::functions(&self.context.copied_config()).map_err(from_datafusion)?;
         let read = reads(&plan, &functions).map_err(from_datafusion)?;

@@ -86,7 +86,7 @@ impl Session {
         mut run: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         let explicit = match self.transaction.lock().as_ref() {
-            Some(Explicit { aborted: Some(error), .. }) if !Kind::of(sql).ends_transaction() => {
+            Some(Explicit { aborted: Some(error), .. }) if !Kind::read(sql).ends_transaction() => {
                 return Err(Error::new(
                     ErrorKind::TransactionState,
                     format!(

@@ -47,7 +47,7 @@ pub(super) struct Assigned {
 }
 
 impl Assigned {
-    fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
+    fn new(target: &Target, assignments: &[Assignment]) -> Result<Self> {
         let mut assigned = Self::given(target, assignments)?;
         if target.is_of_cluster {
             assigned.keep_others(target);
@@ -217,7 +217,7 @@ impl Dml<'_> {
         self.write_returning(&target, returning, parameters, |writer| {
             self.writer.modify(writer, target.id, &modification)?;
             let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
-                let rows = beside(rows, others)?;
+                let rows = joined(rows, others)?;
                 match has_versions {
                     true => {
                         let old = self.writer.stored_rows(&target, positions)?;
@@ -303,7 +303,7 @@ impl Writer<'_> {
     /// # Errors
     /// `Syntax` for a value that is not of each row, and for a column that has two.
     pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
-        let assigned = Assigned::of(target, assignments)?;
+        let assigned = Assigned::new(target, assignments)?;
         self.compiler.check_values(assignments)?;
         Ok(assigned)
     }
@@ -545,7 +545,7 @@ pub(super) fn in_type_of(
 }
 
 /// Returns rows with the columns of others behind their own.
-fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
+fn joined(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
     let (schema, more) = (rows.schema(), others.schema());
     let fields: Vec<_> = schema.fields().iter().chain(more.fields()).cloned().collect();
     let columns = rows.columns().iter().chain(others.columns()).cloned().collect();
