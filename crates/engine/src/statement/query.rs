@@ -21,7 +21,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, WriteOp};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{SetExpr, Statement, TableObject};
+use datafusion::sql::sqlparser::ast::{Insert, OnConflict, SetExpr, Statement, TableObject};
 use hypostyle_bind::values::nullable_values::with_nullable_values;
 use hypostyle_catalog::databases::check_populated;
 use hypostyle_catalog::scope::Name;
@@ -91,36 +91,26 @@ impl Session {
     }
 }
 
+/// The table of an INSERT, and its clauses that the planner does not plan.
+struct InsertInto {
+    target: Target,
+    returning: Option<Returning>,
+    conflict: Option<OnConflict>,
+}
+
 impl Dml<'_> {
     /// Runs INSERT into a table of a database that is open here.
     fn insert_rows(&self, mut statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        let (mut target, mut returning, mut conflict) = (None, None, None);
+        let mut into = None;
         if let DfStatement::Statement(inner) = &mut statement
-            && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
-            && let TableObject::TableName(name) = &insert.table
+            && let Statement::Insert(insert) = inner.as_mut()
         {
-            let overriding = take_overriding(&mut insert.partitioned);
-            let is_by_name = is_by_name(insert.partitioned.as_deref());
-            if is_by_name {
-                insert.partitioned = None;
-            }
-            refuse_foreign(insert)?;
-            // The planner does not know the alias, and does not plan the clauses that use it.
-            let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
-            let found = self.databases.names().target(name, alias)?;
-            refuse_materialized(found.data.entry())?;
-            if is_by_name {
-                name_by_query(self.queries, insert)?;
-            }
-            name_first_columns(&found, insert);
-            conflict = take_conflict(&found, insert)?;
-            prepare(&found, insert, overriding)?;
-            returning = insert.returning.take().map(|items| Returning::of_target(&found, items));
-            target = Some(found);
+            into = self.take_clauses(insert)?;
         }
         // The planner finds the types of numbered parameters only.
         let numbered = numbered(&mut statement, parameters)?;
-        let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters), target.as_ref())?;
+        let known = into.as_ref().map(|into| &into.target);
+        let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters), known)?;
         if !matches!(dml.op, WriteOp::Insert(_)) {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
@@ -129,13 +119,13 @@ impl Dml<'_> {
         let given = with_nullable_values(dml.input.as_ref().clone()).map_err(from_datafusion)?;
         let outcome = self.queries.start_plan(given, Purpose::Work)?;
         refuse_more_dimensions(&dml, name, &outcome)?;
-        let Some(target) = &target else {
+        let Some(InsertInto { target, returning, conflict }) = into else {
             let written = self
                 .databases
                 .write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
             return written.map(|rows| Outcome::Done { rows_affected: Some(rows) });
         };
-        let has_versions = returning.as_ref().is_some_and(Returning::has_versions);
+        let (target, has_versions) = (&target, returning.as_ref().is_some_and(Returning::has_versions));
         if let Some(conflict) = &conflict {
             let (_, batches) = self.queries.collected(outcome)?;
             let rows = self.writer.as_rows_of(target, batches)?;
@@ -172,6 +162,30 @@ impl Dml<'_> {
             })?;
             Ok((returned, count))
         })
+    }
+
+    /// Takes the clauses from an INSERT that the planner does not plan, and leaves it what it does; `None` where
+    /// it names no table.
+    fn take_clauses(&self, insert: &mut Insert) -> Result<Option<InsertInto>> {
+        let TableObject::TableName(name) = &insert.table else { return Ok(None) };
+        let overriding = take_overriding(&mut insert.partitioned);
+        let is_by_name = is_by_name(insert.partitioned.as_deref());
+        if is_by_name {
+            insert.partitioned = None;
+        }
+        refuse_foreign(insert)?;
+        // The planner does not know the alias, and does not plan the clauses that use it.
+        let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
+        let target = self.databases.names().target(name, alias)?;
+        refuse_materialized(target.data.entry())?;
+        if is_by_name {
+            name_by_query(self.queries, insert)?;
+        }
+        name_first_columns(&target, insert);
+        let conflict = take_conflict(&target, insert)?;
+        prepare(&target, insert, overriding)?;
+        let returning = insert.returning.take().map(|items| Returning::of_target(&target, items));
+        Ok(Some(InsertInto { target, returning, conflict }))
     }
 
     /// Plans an INSERT. A query that contains VALUES is planned by itself, because DataFusion takes
