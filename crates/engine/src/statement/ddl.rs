@@ -31,6 +31,32 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// Returns the columns of a table that a query fills: those of the query, or the declared ones in their places.
+fn filled_columns(
+    name: &str,
+    of_query: Vec<NewColumn>,
+    declared: Vec<NewColumn>,
+    has_serials: bool,
+) -> Result<Vec<NewColumn>> {
+    if declared.is_empty() {
+        refuse_twice(of_query.iter().map(|column| column.name.as_str()))?;
+        return Ok(of_query);
+    }
+    if declared.len() != of_query.len() {
+        return Err(Error::invalid_input(format!(
+            "table \"{name}\" names {} columns, but the query has {}",
+            declared.len(),
+            of_query.len()
+        )));
+    }
+    if has_serials || declared.iter().any(|column| column.generated.is_some()) {
+        return Err(Error::unsupported(
+            "CREATE TABLE … AS takes all values from its query; add generated columns with ALTER TABLE",
+        ));
+    }
+    Ok(declared)
+}
+
 impl Ddl<'_> {
     /// Returns the full name of what is to be made; the database of temporary tables is made for
     /// them.
@@ -94,23 +120,7 @@ impl Ddl<'_> {
         if declared.is_empty() {
             self.widen_computed(&mut columns, *query, parameters)?;
         }
-        if declared.is_empty() {
-            refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
-        } else {
-            if declared.len() != columns.len() {
-                return Err(Error::invalid_input(format!(
-                    "table \"{name}\" names {} columns, but the query has {}",
-                    declared.len(),
-                    columns.len()
-                )));
-            }
-            if !serials.is_empty() || declared.iter().any(|column| column.generated.is_some()) {
-                return Err(Error::unsupported(
-                    "CREATE TABLE … AS takes all values from its query; add generated columns with ALTER TABLE",
-                ));
-            }
-            columns = declared;
-        }
+        let columns = filled_columns(&name, columns, declared, !serials.is_empty())?;
         self.databases.write(&database, |writer| {
             self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
