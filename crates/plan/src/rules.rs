@@ -118,7 +118,7 @@ const AS_COERCED: &[Rewrite] = &[
     truth::guarded,
 ];
 
-/// Behind each of the two lists, for both may change the types of what a node compares or sorts.
+/// These run behind each of the two lists, for both may change the types of what a node compares or sorts.
 const OF_NODES: &[NodeRewrite] = &[
     cast::values_of_dimensions,
     by_conditions,

@@ -31,7 +31,7 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Returns the columns of a table that a query fills: those of the query, or the declared ones in their places.
+/// Returns the columns of a table that a query fills: those of the query, or those that are declared instead.
 fn filled_columns(
     name: &str,
     of_query: Vec<NewColumn>,

@@ -164,8 +164,7 @@ impl Dml<'_> {
         })
     }
 
-    /// Takes the clauses from an INSERT that the planner does not plan, and leaves it what it does; `None` where
-    /// it names no table.
+    /// Takes the clauses from an INSERT that the planner does not plan; `None` where it names no table.
     fn take_clauses(&self, insert: &mut Insert) -> Result<Option<InsertInto>> {
         let TableObject::TableName(name) = &insert.table else { return Ok(None) };
         let overriding = take_overriding(&mut insert.partitioned);
