@@ -30,6 +30,7 @@ mod given_types;
 mod golden_plans;
 mod index;
 mod insert;
+mod insert_rows;
 mod key_lookup;
 mod keyed_query;
 mod like_table;
@@ -51,7 +52,6 @@ mod planned_parameters;
 mod planner;
 mod prepared;
 mod queries;
-mod query;
 mod referential;
 mod refusal;
 mod renamed_in_views;
@@ -97,6 +97,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use dialect::{as_statement, extension, name_columns_for};
 use error_place::{located, located_within};
+use hypostyle_catalog::databases::check_populated;
 use hypostyle_catalog::scope::{Name, Scope, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
@@ -123,6 +124,7 @@ use shares::shares;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stored_plan::StoredPlan;
 use summarize::summarize;
 use transaction::ATTEMPTS;
 
@@ -552,6 +554,29 @@ impl Session {
         self.planner().query(DfStatement::Explain(explain), parameters)
     }
 
+    /// Returns the whole of a table or view.
+    pub fn table(&self, name: &str) -> Result<Outcome> {
+        let _running = self.enter();
+        self.run.lock().begin(&format!("table {name}"));
+        self.start()?;
+        let Name { database, schema, name: relation } = self.scope.resolve(&split_name(name), None)?;
+        if self.scope.foreign(&database).is_some() {
+            return self.planner().whole_relation([&database, &schema, &relation]);
+        }
+        let snapshot = self.scope.database(&database)?.snapshot;
+        let full = Name::new(&database, &schema, &relation);
+        let is_of_cluster = self.scope.cluster_table(&full).is_some();
+        if let Some(table) = snapshot.table(&schema, &relation).filter(|_| !is_of_cluster) {
+            check_populated(table.entry())?;
+            let threads = self.engine.options().threads;
+            return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
+        }
+        if snapshot.catalog().view(&schema, &relation).is_none() && !is_of_cluster {
+            return Err(unknown_table(snapshot.catalog(), name));
+        }
+        self.planner().whole_relation([&database, &schema, &relation])
+    }
+
     /// Appends rows that are already in the shape of the caller: by name or by position.
     ///
     /// # Errors
@@ -667,6 +692,21 @@ impl Session {
                 Ok((stored.schema(), stored.batches()?))
             }
             Outcome::Done { .. } => Ok((Arc::new(Schema::empty()), Vec::new())),
+        }
+    }
+
+    /// Hands on the rows of an outcome, which are never all in memory where they are computed.
+    pub(crate) fn each_batch(
+        &self,
+        outcome: Outcome,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        match outcome {
+            Outcome::Stream { stream, .. } => self.for_each(stream, each),
+            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
+                each(batch)?;
+                self.check_interrupt()
+            }),
         }
     }
 

@@ -8,7 +8,6 @@ use crate::session::{
 };
 use crate::statement::dialect::parse;
 use crate::statement::queries::Queries;
-use crate::statement::query::name_value;
 use crate::statement::refusal::missing;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
@@ -485,6 +484,16 @@ impl Setter<'_> {
         let show = Statement::ShowVariable { variable: parts_of_setting(name) };
         self.queries.start_statement(DfStatement::Statement(Box::new(show)), &Parameters::None)
     }
+}
+
+/// Returns the settings of a session, one or all.
+fn name_value(rows: Vec<(String, String)>) -> Result<Outcome> {
+    let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+    let columns: [(&str, ArrayRef); 2] =
+        [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
+    RecordBatch::try_from_iter(columns)
+        .map(Outcome::batch)
+        .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
 }
 
 /// Says how many replicas of each fragment have to have what a statement changes.

@@ -1,4 +1,4 @@
-//! INSERT, which reads a query; and the whole of a table, and the rows of an outcome.
+//! INSERT of what a query gives, or VALUES that need a plan: the rows are appended as they come.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::given_rows::given_table;
@@ -9,11 +9,9 @@ use crate::statement::named_parameters::numbered;
 use crate::statement::parameters::name_by_query;
 use crate::statement::result::Purpose;
 use crate::statement::returning::Returning;
-use crate::statement::stored_plan::StoredPlan;
 use crate::statement::target::Target;
 use crate::statement::versions::{Did, with_versions};
 use crate::statement::writer::Dml;
-use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::FieldRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::TableReference;
@@ -23,7 +21,6 @@ use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan, LogicalPlanBuild
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Insert, OnConflict, SetExpr, Statement, TableObject};
 use hypostyle_bind::values::nullable_values::with_nullable_values;
-use hypostyle_catalog::databases::check_populated;
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
 use hypostyle_error::type_name::type_name;
@@ -38,30 +35,6 @@ use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
 impl Session {
-    /// Returns the whole of a table or view.
-    pub fn table(&self, name: &str) -> Result<Outcome> {
-        let _running = self.enter();
-        self.run.lock().begin(&format!("table {name}"));
-        self.start()?;
-        let Name { database, schema, name: relation } =
-            self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
-        if self.scope.foreign(&database).is_some() {
-            return self.planner().whole_relation([&database, &schema, &relation]);
-        }
-        let snapshot = self.scope.database(&database)?.snapshot;
-        let full = Name::new(&database, &schema, &relation);
-        let is_of_cluster = self.scope.cluster_table(&full).is_some();
-        if let Some(table) = snapshot.table(&schema, &relation).filter(|_| !is_of_cluster) {
-            check_populated(table.entry())?;
-            let threads = self.engine.options().threads;
-            return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
-        }
-        if snapshot.catalog().view(&schema, &relation).is_none() && !is_of_cluster {
-            return Err(unknown_table(snapshot.catalog(), name));
-        }
-        self.planner().whole_relation([&database, &schema, &relation])
-    }
-
     /// Runs INSERT INTO … VALUES / SELECT: appends the rows that DataFusion plans, in one
     /// transaction.
     pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
@@ -74,20 +47,6 @@ impl Session {
             return self.insert_into_foreign(&attached, &table, insert, parameters);
         }
         self.dml().insert_rows(statement, parameters)
-    }
-
-    pub(crate) fn each_batch(
-        &self,
-        outcome: Outcome,
-        mut each: impl FnMut(RecordBatch) -> Result<()>,
-    ) -> Result<()> {
-        match outcome {
-            Outcome::Stream { stream, .. } => self.for_each(stream, each),
-            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
-                each(batch)?;
-                self.check_interrupt()
-            }),
-        }
     }
 }
 
@@ -259,16 +218,6 @@ impl Dml<'_> {
         })?;
         Ok(rows)
     }
-}
-
-/// Returns the settings of a session, one or all.
-pub(super) fn name_value(rows: Vec<(String, String)>) -> Result<Outcome> {
-    let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
-    let columns: [(&str, ArrayRef); 2] =
-        [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
-    RecordBatch::try_from_iter(columns)
-        .map(Outcome::batch)
-        .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
 }
 
 fn dml(plan: LogicalPlan) -> Result<DmlStatement> {
