@@ -1,18 +1,14 @@
 //! Parts of plans whose rows are computed once, wherever and however often a plan reads them: the nodes of
 //! logical plans that say so, and the operator that they become.
 
-use crate::common_subplan::{self, SameTable};
-use crate::explained;
-use crate::kept_errors::KeptErrors;
 use crate::logical_node::{at_once, node_of_one_input, shown_by_name};
-use crate::unnest::is_dependent;
+use crate::outer_references::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -24,7 +20,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
 };
-use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::future::{self, BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
@@ -185,37 +181,8 @@ fn of_one_input() -> DataFusionError {
     DataFusionError::Internal("what is computed once has one input".into())
 }
 
-/// DataFusion's planner of physical plans, which knows what is computed once.
-pub struct Planner {
-    /// Tells which tables are one.
-    pub is_same: SameTable,
-    /// The planners of nodes that this crate does not know.
-    pub others: Vec<Arc<dyn ExtensionPlanner + Send + Sync>>,
-}
-
-impl fmt::Debug for Planner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Planner").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl QueryPlanner for Planner {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = common_subplan::computed_once(plan.clone(), self.is_same)?;
-        let mut planners = self.others.clone();
-        planners.push(Arc::new(SharedParts));
-        planners.push(Arc::new(KeptErrors));
-        let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        explained::create_physical_plan(&planner, &plan, session).await
-    }
-}
-
-struct SharedParts;
+/// Plans these nodes.
+pub(crate) struct SharedParts;
 
 #[async_trait]
 impl ExtensionPlanner for SharedParts {

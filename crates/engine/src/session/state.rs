@@ -33,7 +33,7 @@ use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{interval, text_operand, truth};
 use hypostyle_foreign::ForeignConnections;
 use hypostyle_plan::join_order::JoinOrder;
-use hypostyle_plan::{computed_once, rules};
+use hypostyle_plan::{physical_planner, rules};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Identity, Result};
 use std::sync::Arc;
@@ -146,7 +146,7 @@ pub(super) fn context(
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
         .with_type_planner(Arc::new(TypeNames))
-        .with_query_planner(Arc::new(computed_once::Planner {
+        .with_query_planner(Arc::new(physical_planner::Planner {
             is_same: is_same_table,
             others: vec![Arc::new(Gathers)],
         }))
