@@ -4,11 +4,10 @@
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
 use crate::statement::definer::{Ddl, Definer};
-use crate::statement::names::Names;
+use crate::statement::names::{Names, name_in_full};
 use crate::statement::sequence::{Clauses, used, users};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
