@@ -13,13 +13,13 @@ pub fn find<'a, T: Cause + 'static>(error: &'a (dyn Cause + 'static)) -> Option<
         if let Some(wanted) = found.downcast_ref::<T>() {
             return Some(wanted);
         }
-        cause = within(found);
+        cause = inner(found);
     }
     None
 }
 
 /// Returns the error that one was made from.
-fn within<'a>(error: &'a (dyn Cause + 'static)) -> Option<&'a (dyn Cause + 'static)> {
+fn inner<'a>(error: &'a (dyn Cause + 'static)) -> Option<&'a (dyn Cause + 'static)> {
     match error.downcast_ref::<io::Error>() {
         // The source of an error of a file is that of the error within it.
         Some(of_file) => of_file.get_ref().map(|inner| inner as &(dyn Cause + 'static)),

@@ -1,30 +1,26 @@
 //! Parts of plans whose rows are computed once, wherever and however often a plan reads them: the nodes of
 //! logical plans that say so, and the operator that they become.
 
-use crate::common_subplan::{self, SameTable};
-use crate::explained;
-use crate::kept_errors::KeptErrors;
-use crate::unnest::is_dependent;
+use crate::logical_node::{at_once, node_of_one_input, shown_by_name};
+use crate::outer_references::is_dependent;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchemaRef;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
-use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, reset_plan_states};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
 };
-use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::future::{self, BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
@@ -87,13 +83,13 @@ impl Shared {
     fn identity(&self) -> (&LogicalPlan, *const Rows) {
         (&self.input, Arc::as_ptr(&self.rows))
     }
-}
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ComputedOnce")
+    fn with_input(&self, input: LogicalPlan) -> Result<Self> {
+        Ok(Self { input, ..self.clone() })
     }
 }
+
+shown_by_name!(Shared, Apart);
 
 impl PartialEq for Shared {
     fn eq(&self, other: &Self) -> bool {
@@ -116,32 +112,11 @@ impl PartialOrd for Shared {
 }
 
 impl UserDefinedLogicalNodeCore for Shared {
-    fn name(&self) -> &str {
-        "ComputedOnce"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
     fn schema(&self) -> &DFSchemaRef {
         self.input.schema()
     }
 
-    fn expressions(&self) -> Vec<Expr> {
-        Vec::new()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(UserDefinedLogicalNodeCore::name(self))
-    }
-
-    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Ok(Self { input, ..self.clone() }),
-            _ => Err(of_one_input()),
-        }
-    }
+    node_of_one_input!("ComputedOnce");
 }
 
 /// [`Shared`], planned by itself and once: a plan that has it in many places grows by nothing for
@@ -151,12 +126,6 @@ struct Apart {
     plan: LogicalPlan,
     rows: Arc<Rows>,
     planned: Arc<OnceCell<Arc<dyn ExecutionPlan>>>,
-}
-
-impl fmt::Debug for Apart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ComputedApart")
-    }
 }
 
 impl PartialEq for Apart {
@@ -212,37 +181,8 @@ fn of_one_input() -> DataFusionError {
     DataFusionError::Internal("what is computed once has one input".into())
 }
 
-/// DataFusion's planner of physical plans, which knows what is computed once.
-pub struct Planner {
-    /// Tells which tables are one.
-    pub is_same: SameTable,
-    /// The planners of nodes that this crate does not know.
-    pub others: Vec<Arc<dyn ExtensionPlanner + Send + Sync>>,
-}
-
-impl fmt::Debug for Planner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Planner").finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl QueryPlanner for Planner {
-    async fn create_physical_plan(
-        &self,
-        plan: &LogicalPlan,
-        session: &dyn Session,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = common_subplan::computed_once(plan.clone(), self.is_same)?;
-        let mut planners = self.others.clone();
-        planners.push(Arc::new(SharedParts));
-        planners.push(Arc::new(KeptErrors));
-        let planner = DefaultPhysicalPlanner::with_extension_planners(planners);
-        explained::create_physical_plan(&planner, &plan, session).await
-    }
-}
-
-struct SharedParts;
+/// Plans these nodes.
+pub(crate) struct SharedParts;
 
 #[async_trait]
 impl ExtensionPlanner for SharedParts {
@@ -281,13 +221,8 @@ struct SharedExec {
 
 impl SharedExec {
     fn new(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(input.schema()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, rows, properties: Arc::new(properties), is_apart: false, is_needed: true }
+        let properties = at_once(input.schema());
+        Self { input, rows, properties, is_apart: false, is_needed: true }
     }
 }
 

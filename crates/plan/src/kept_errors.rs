@@ -3,6 +3,7 @@
 //! Its error is kept in the place of its value, and is one of the statement where a row asks for the value,
 //! as in PostgreSQL: `CASE WHEN a > 0 THEN (SELECT 1 / 0) END` is NULL where no `a` is greater.
 
+use crate::logical_node::{at_once, node_of_one_input, shown_by_name};
 use crate::subquery_guards::{divides, may_be_error, several_rows};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StructArray, new_null_array};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, SchemaRef};
@@ -21,11 +22,9 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Subquery, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
     Volatility,
 };
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, execute_stream,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::{StreamExt, stream};
@@ -33,7 +32,7 @@ use hypostyle_error::{external, from_datafusion};
 use hypostyle_expr::truth::ASKED;
 use hypostyle_expr::typed::{in_type, scalar_in_type};
 use hypostyle_expr::walk::{has_expression, named};
-use hypostyle_expr::{impl_portable, no_expressions};
+use hypostyle_expr::{impl_portable, one_input};
 use hypostyle_types::{Error, ErrorKind};
 use std::cmp::Ordering;
 use std::collections::HashMap;
@@ -139,13 +138,13 @@ impl Kept {
         let schema = DFSchema::from_unqualified_fields(Fields::from(vec![kept]), HashMap::new())?;
         Ok(Self { input, schema: Arc::new(schema) })
     }
-}
 
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("KeptError")
+    fn with_input(&self, input: LogicalPlan) -> Result<Self> {
+        Self::new(input)
     }
 }
+
+shown_by_name!(Kept);
 
 impl PartialOrd for Kept {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
@@ -154,40 +153,15 @@ impl PartialOrd for Kept {
 }
 
 impl UserDefinedLogicalNodeCore for Kept {
-    fn name(&self) -> &str {
-        "KeptError"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![&self.input]
-    }
-
     fn schema(&self) -> &DFSchemaRef {
         &self.schema
     }
 
-    fn expressions(&self) -> Vec<Expr> {
-        Vec::new()
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(UserDefinedLogicalNodeCore::name(self))
-    }
-
-    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
-        match (inputs.pop(), inputs.is_empty()) {
-            (Some(input), true) => Self::new(input),
-            _ => Err(of_one_input()),
-        }
-    }
+    node_of_one_input!("KeptError");
 }
 
 fn of_one_column() -> DataFusionError {
     DataFusionError::Internal("a subquery that stands for a value has one column".into())
-}
-
-fn of_one_input() -> DataFusionError {
-    DataFusionError::Internal("what keeps an error has one input".into())
 }
 
 /// Plans these nodes.
@@ -219,13 +193,11 @@ struct KeptExec {
 
 impl KeptExec {
     fn new(input: Arc<dyn ExecutionPlan>, schema: SchemaRef) -> Self {
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Final,
-            Boundedness::Bounded,
-        );
-        Self { input, properties: Arc::new(properties) }
+        Self { input, properties: at_once(schema) }
+    }
+
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self { input, properties: self.properties.clone() }
     }
 }
 
@@ -248,22 +220,7 @@ impl ExecutionPlan for KeptExec {
         vec![false]
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self { input, properties: self.properties.clone() })),
-            _ => Err(of_one_input()),
-        }
-    }
-
-    no_expressions!();
+    one_input!();
 
     fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let row = kept_row(self.input.clone(), self.schema(), context);

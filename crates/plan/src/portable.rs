@@ -2,7 +2,7 @@
 
 use crate::dependencies::Same;
 use crate::kept_errors::Asked;
-use crate::unnest::SingleValue;
+use crate::single_value::SingleValue;
 use hypostyle_expr::portable::{Entry, Table};
 
 pub static TABLE: Table = Table {

@@ -1,5 +1,36 @@
-//! The rewrites of every plan's expressions, in addition to DataFusion's: once before the types are
-//! coerced, once after that and before constants are folded.
+//! The logical rules: DataFusion's, with ours among them, and the rewrites that two of ours are lists of.
+//! `tests/integration/rules.rs` holds the whole order.
+//!
+//! What the analyzer runs, once each (those without a word are DataFusion's):
+//!
+//! | rule | what it does |
+//! |---|---|
+//! | `resolve_grouping_function` | |
+//! | `rewrites_as_written` | node by node, from below: `AS_WRITTEN`, then `OF_NODES`, by types as written |
+//! | `type_coercion` | |
+//! | `in_session_zone` | casts between times with a zone and without: by now all of them are there |
+//! | `kept_errors` | subqueries whose errors are of rows, before CASE is looked at for what may fail |
+//! | `rewrites_as_coerced` | node by node, from below: `AS_COERCED`, then `OF_NODES`, by the final types |
+//! | `left_first` | AND and OR whose left side guards the right one: once, for it makes conditions of it |
+//! | `rewrites_of_nodes` | nodes for which others take their place, once each |
+//! | `bound_functions` | functions that rules have put into plans count memory: last, behind all of these |
+//!
+//! Where ours are among the rules of the optimizer, which runs them several times over:
+//!
+//! | rule | place | why there |
+//! |---|---|---|
+//! | `null_keys` | behind `extract_equijoin_predicate` | others add keys, whose NULLs would be equal |
+//! | `composite_keys` | before `eliminate_cross_join` | that one forgets keys of several tables |
+//! | `null_rejection` | behind `eliminate_outer_join` | finds by joins what that one finds by conditions |
+//! | `shifted_sums` | before `common_sub_expression_eliminate` | sums become one before parts get columns |
+//! | `both_zeros` | behind all of DataFusion's | they make lists of comparisons |
+//! | `join_keys` | behind those | they make keys |
+//! | `eager_aggregates`, `union_aggregates` | behind those | they move filters, and find keys |
+//! | `repeated_keys` | the last | keys turn out to come again when expressions are simplified |
+//!
+//! Three of DataFusion's rules run within ones of ours: `simplify_expressions` (`list_sets`),
+//! `push_down_filter` (`filters`), `propagate_empty_relation` (`empty_unions`). Each rule ends where nobody
+//! waits for the plan.
 
 use crate::{
     composite_keys, computed_keys, dependencies, eager_aggregates, empty_unions, filters, join_keys,
@@ -28,6 +59,9 @@ use std::sync::Arc;
 
 /// A rewrite of an expression over columns of a schema.
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
+
+/// A rewrite of a node whose expressions have been rewritten.
+type NodeRewrite = fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
     cast::of_dimensions,
@@ -82,6 +116,24 @@ const AS_COERCED: &[Rewrite] = &[
     float_extreme::in_plan,
     value_keys::in_order,
     truth::guarded,
+];
+
+/// These run behind each of the two lists, for both may change the types of what a node compares or sorts.
+const OF_NODES: &[NodeRewrite] = &[
+    cast::values_of_dimensions,
+    by_conditions,
+    set_operation::with_texts,
+    set_operation::in_common_types,
+    common_type::of_relations,
+    structures::of_relations,
+    interval::sorted_by_length,
+    value_keys::sorted,
+    comparison::sorted_with_equal_zeros,
+    nan::in_rows,
+    lag_default::with_defaults,
+    repeated_keys::windows_once,
+    repeated_keys::distinct_on,
+    value_keys::distinct_on,
 ];
 
 /// Returns the analyzer rules of DataFusion with ours in their places.
@@ -269,21 +321,10 @@ impl AnalyzerRule for Rewrites {
         let plan = plan.transform_up_with_subqueries(|plan| {
             check_wanted()?;
             let schema = schema_of_expressions(&plan)?;
-            let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
-            let plan = plan.transform_data(cast::values_of_dimensions)?;
-            let plan = plan.transform_data(|plan| Ok(by_conditions(plan)))?;
-            let plan = plan.transform_data(set_operation::with_texts)?;
-            let plan = plan.transform_data(set_operation::in_common_types)?;
-            let plan = plan.transform_data(common_type::of_relations)?;
-            let plan = plan.transform_data(structures::of_relations)?;
-            let plan = plan.transform_data(interval::sorted_by_length)?;
-            let plan = plan.transform_data(value_keys::sorted)?;
-            let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
-            let plan = plan.transform_data(nan::in_rows)?;
-            let plan = plan.transform_data(lag_default::with_defaults)?;
-            let plan = plan.transform_data(repeated_keys::windows_once)?;
-            let plan = plan.transform_data(repeated_keys::distinct_on)?;
-            let plan = plan.transform_data(value_keys::distinct_on)?;
+            let mut plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
+            for rewrite in OF_NODES {
+                plan = plan.transform_data(*rewrite)?;
+            }
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
@@ -309,9 +350,9 @@ fn schema_of_expressions(node: &LogicalPlan) -> Result<DFSchemaRef> {
 
 /// Makes a join by USING whose keys have become computed values one by conditions: DataFusion expects
 /// columns of the former. What its columns mean has been found out before.
-fn by_conditions(plan: LogicalPlan) -> Transformed<LogicalPlan> {
+fn by_conditions(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let is_column = |key: &Expr| key.get_as_join_column().is_some();
-    match plan {
+    Ok(match plan {
         LogicalPlan::Join(mut join)
             if join.join_constraint == JoinConstraint::Using
                 && !join.on.iter().all(|(left, right)| is_column(left) && is_column(right)) =>
@@ -320,7 +361,7 @@ fn by_conditions(plan: LogicalPlan) -> Transformed<LogicalPlan> {
             Transformed::yes(LogicalPlan::Join(join))
         }
         other => Transformed::no(other),
-    }
+    })
 }
 
 impl Rewrites {

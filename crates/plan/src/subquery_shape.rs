@@ -1,8 +1,8 @@
 //! Which subqueries DataFusion makes joins of, and the right ones: it is known by their shapes, before they
 //! are planned.
 
+use crate::outer_references::{has_distant_references, is_dependent, is_lateral};
 use crate::subquery_guards::guards_division;
-use crate::unnest::{has_distant_references, is_dependent, is_lateral};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::error::Result;

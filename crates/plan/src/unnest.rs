@@ -10,10 +10,10 @@
 //! its good plans stay and none is tried in vain.
 
 use crate::computed_once::{computed_apart, is_computed_once};
-use crate::subquery_guards::{Guards, SINGLE_VALUE, is_at_risk, several_rows, truth_of_row, value_of_row};
+use crate::outer_references::{is_dependent, is_lateral};
+use crate::subquery_guards::{Guards, is_at_risk, truth_of_row, value_of_row};
 use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
 use datafusion::error::{DataFusionError, Result};
@@ -21,35 +21,28 @@ use datafusion::execution::SessionState;
 use datafusion::functions_aggregate::count::count;
 use datafusion::functions_aggregate::min_max::max;
 use datafusion::functions_window::row_number::row_number;
-use datafusion::logical_expr::expr::{Case, Exists, InSubquery, SetComparison, Sort as SortKey};
+use datafusion::logical_expr::expr::{Case, Exists, InSubquery, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_binary_owned, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, DistinctOn, EmptyRelation,
-    Expr, ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, Limit, LogicalPlan,
-    LogicalPlanBuilder, Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest,
-    Values, Volatility, Window, binary_expr, lit, when,
+    Aggregate, BinaryExpr, Distinct, DistinctOn, EmptyRelation, Expr, ExprFunctionExt, ExprSchemable,
+    FetchType, Filter, Join, JoinType, Limit, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+    SkipType, Sort, Subquery, SubqueryAlias, Unnest, Values, Window, binary_expr, lit, when,
 };
 use hypostyle_error::complexity::too_complex;
-use hypostyle_expr::impl_portable;
 use hypostyle_expr::nested_type::element;
-use hypostyle_expr::typed::scalar_in_type;
 use hypostyle_expr::walk::{any_node, contains, keys_mut, named};
 use hypostyle_expr::wanted::check_wanted;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+pub use crate::outer_references::{references, references_beside};
+pub use crate::single_value::single_value;
+
 /// Says whether a plan has subqueries in its expressions, or in FROM such as depend on the tables
 /// beside them.
 pub fn has_subqueries(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(is_lateral(node) || node.expressions().iter().any(has_subquery))).unwrap_or(false)
-}
-
-/// Says whether an input of a node is LATERAL. Subqueries of expressions are nodes of the same
-/// kind, but no inputs.
-pub fn is_lateral(node: &LogicalPlan) -> bool {
-    node.inputs().into_iter().any(|input| matches!(input, LogicalPlan::Subquery(_)))
 }
 
 /// Returns the plan with joins in the place of correlated subqueries, and of those whose truth is a
@@ -1082,102 +1075,6 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery, guards: &Guards) -> Resu
     Ok(if negated { Expr::Not(Box::new(test)) } else { test })
 }
 
-/// Returns the columns of a schema that a subquery refers to from outside.
-pub fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
-    let mut found = Vec::new();
-    collect(plan, &|column| schema.has_column(column), &[], &[], &mut found);
-    found
-}
-
-/// Says whether a plan refers to any columns from outside.
-pub fn is_dependent(plan: &LogicalPlan) -> bool {
-    let mut found = Vec::new();
-    collect(plan, &|_| true, &[], &[], &mut found);
-    !found.is_empty()
-}
-
-/// Says whether subqueries in the expressions of a subquery refer to columns from outside of it, and not of
-/// the rows right around them.
-pub fn has_distant_references(subquery: &LogicalPlan) -> bool {
-    let mut found = Vec::new();
-    let visited = subquery.apply(|node| {
-        let inputs = node.inputs();
-        let around: Vec<&DFSchema> = inputs.iter().map(|input| input.schema().as_ref()).collect();
-        node.apply_subqueries(|inner| {
-            collect(inner, &|_| true, &around, &[], &mut found);
-            Ok(TreeNodeRecursion::Continue)
-        })
-    });
-    visited.is_err() || !found.is_empty()
-}
-
-/// Returns the columns of a schema that what is LATERAL within the tables beside it refers to.
-pub fn references_beside(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
-    let mut found = Vec::new();
-    collect_beside(plan, schema, &[], &mut found);
-    found
-}
-
-fn collect_beside(plan: &LogicalPlan, schema: &DFSchema, beside: &[&DFSchema], found: &mut Vec<Column>) {
-    match plan {
-        LogicalPlan::Subquery(subquery) => {
-            collect(&subquery.subquery, &|column| schema.has_column(column), beside, &[], found);
-        }
-        LogicalPlan::Join(join) => {
-            collect_beside(&join.left, schema, beside, found);
-            let beside = [beside, &[join.left.schema().as_ref()]].concat();
-            collect_beside(&join.right, schema, &beside, found);
-        }
-        _ => plan.inputs().into_iter().for_each(|input| collect_beside(input, schema, beside, found)),
-    }
-}
-
-/// Schemas that are `nearer` go before what is sought; those of tables `beside` do so for what is
-/// LATERAL.
-fn collect(
-    plan: &LogicalPlan,
-    is_sought: &dyn Fn(&Column) -> bool,
-    nearer: &[&DFSchema],
-    beside: &[&DFSchema],
-    found: &mut Vec<Column>,
-) {
-    if let LogicalPlan::Subquery(subquery) = plan {
-        let nearer = [nearer, beside].concat();
-        return collect(&subquery.subquery, is_sought, &nearer, &[], found);
-    }
-    let inputs = plan.inputs();
-    let around = inputs.iter().map(|input| input.schema().as_ref());
-    let around: Vec<&DFSchema> = nearer.iter().copied().chain(around).collect();
-    let _all = plan.apply_expressions(|expr| {
-        expr.apply(|expr| {
-            match expr {
-                Expr::OuterReferenceColumn(_, column) => {
-                    let is_nearer = nearer.iter().any(|schema| schema.has_column(column));
-                    if is_sought(column) && !is_nearer && !found.contains(column) {
-                        found.push(column.clone());
-                    }
-                }
-                Expr::ScalarSubquery(subquery)
-                | Expr::Exists(Exists { subquery, .. })
-                | Expr::InSubquery(InSubquery { subquery, .. })
-                | Expr::SetComparison(SetComparison { subquery, .. }) => {
-                    collect(&subquery.subquery, is_sought, &around, &[], found);
-                }
-                _ => {}
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })
-    });
-    match plan {
-        LogicalPlan::Join(join) => {
-            collect(&join.left, is_sought, nearer, beside, found);
-            let beside = [beside, &[join.left.schema().as_ref()]].concat();
-            collect(&join.right, is_sought, nearer, &beside, found);
-        }
-        _ => inputs.into_iter().for_each(|input| collect(input, is_sought, nearer, beside, found)),
-    }
-}
-
 /// Returns an expression of a subquery with the columns of the domain in the place of outer ones.
 /// `around` has the columns that subqueries in it may refer to.
 fn bind(expr: Expr, outer: &Outer, domain: &[Column], around: &[&DFSchema]) -> Result<Expr> {
@@ -1243,100 +1140,4 @@ fn bind_within(
     let rename = |column| bind_below(column, outer, domain, Some(nearer), nearer);
     let outer_ref_columns = outer_ref_columns.into_iter().map(rename).collect::<Result<_>>()?;
     Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans })
-}
-
-/// Returns the only value of an expression, or NULL where there is no row.
-pub fn single_value(of: Expr) -> Expr {
-    AggregateUDF::from(SingleValue::default()).call(vec![of])
-}
-
-/// The one value of a group; more are an error.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SingleValue {
-    signature: Signature,
-}
-
-impl Default for SingleValue {
-    fn default() -> Self {
-        Self { signature: Signature::any(1, Volatility::Immutable) }
-    }
-}
-
-impl_portable!(AggregateUDF: SingleValue, "single_value");
-
-impl AggregateUDFImpl for SingleValue {
-    fn name(&self) -> &str {
-        SINGLE_VALUE
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        Ok(arguments[0].clone())
-    }
-
-    /// Returns the field with the argument's metadata, by which UUIDs and JSON are known.
-    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
-        Ok(Arc::new(arguments[0].as_ref().clone().with_name(self.name()).with_nullable(true)))
-    }
-
-    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        let gives = arguments.return_field.data_type().clone();
-        Ok(Box::new(Single { rows: 0, value: ScalarValue::try_from(&gives)?, gives }))
-    }
-
-    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
-        Ok(vec![
-            Arc::new(Field::new("rows", DataType::UInt64, false)),
-            Arc::new(Field::new("value", arguments.return_field.data_type().clone(), true)),
-        ])
-    }
-}
-
-#[derive(Debug)]
-struct Single {
-    rows: u64,
-    value: ScalarValue,
-    gives: DataType,
-}
-
-impl Single {
-    fn add(&mut self, rows: u64, value: &ArrayRef, place: usize) -> Result<()> {
-        self.rows += rows;
-        if self.rows > 1 {
-            return Err(several_rows());
-        }
-        if rows == 1 {
-            self.value = scalar_in_type(&ScalarValue::try_from_array(value, place)?, &self.gives)?;
-        }
-        Ok(())
-    }
-}
-
-impl Accumulator for Single {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        match values[0].len() {
-            0 => Ok(()),
-            rows => self.add(rows as u64, &values[0], 0),
-        }
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let rows = states[0].as_primitive::<UInt64Type>().values();
-        rows.iter().enumerate().try_for_each(|(place, rows)| self.add(*rows, &states[1], place))
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![ScalarValue::UInt64(Some(self.rows)), self.value.clone()])
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(self.value.clone())
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.value.size()
-    }
 }

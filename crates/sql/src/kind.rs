@@ -43,7 +43,7 @@ pub struct Kind {
 
 impl Kind {
     /// Reads the words of a statement.
-    pub fn of(sql: &str) -> Self {
+    pub fn read(sql: &str) -> Self {
         Self::of_tokens(tokens(sql))
     }
 
@@ -265,7 +265,7 @@ mod tests {
             ("", ""),
             ("'text'", ""),
         ] {
-            assert_eq!(Kind::of(sql).tag(), expected, "{sql}");
+            assert_eq!(Kind::read(sql).tag(), expected, "{sql}");
         }
     }
 
@@ -282,7 +282,7 @@ mod tests {
             ("explain analyze insert into t values (1)", false),
             ("", false),
         ] {
-            assert_eq!(Kind::of(sql).only_reads(), expected, "{sql}");
+            assert_eq!(Kind::read(sql).only_reads(), expected, "{sql}");
         }
     }
 
@@ -297,7 +297,7 @@ mod tests {
             ("abort", StatementKind::Transaction),
             ("call f()", StatementKind::Other),
         ] {
-            assert_eq!(Kind::of(sql).class(), expected, "{sql}");
+            assert_eq!(Kind::read(sql).class(), expected, "{sql}");
         }
     }
 
@@ -323,7 +323,7 @@ mod tests {
             ("set timezone = 'UTC'", [false, false, false, false, false, true]),
         ] {
             for sql in [sql.to_string(), format!("-- \u{e4}\n{sql}"), format!("/* a /* b */ */{sql} -- c")] {
-                assert_eq!(all(&Kind::of(&sql)), expected, "{sql}");
+                assert_eq!(all(&Kind::read(&sql)), expected, "{sql}");
             }
         }
     }

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// # Errors
 /// `InvalidInput` when there are more or fewer values than `?`.
 pub fn numbered(sql: &str, given: Option<usize>) -> Result<Cow<'_, str>> {
-    if !sql.contains('?') || given.is_none() && !Kind::of(sql).prepares() {
+    if !sql.contains('?') || given.is_none() && !Kind::read(sql).prepares() {
         return Ok(sql.into());
     }
     // `?1` is a name.

@@ -4,7 +4,7 @@
 use super::outcome::DONE;
 use super::run::{ClusterChanges, Run};
 use super::transaction::Explicit;
-use super::{CallAnswer, Calls, Engine, Outcome, Session};
+use super::{CallAnswer, Calls, Engine, Outcome, Session, take_environment};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
@@ -79,7 +79,7 @@ impl EngineHost {
         let now = session.engine.shared_environment();
         let mut known = self.environment.lock();
         if known.as_ref().is_none_or(|known| !Arc::ptr_eq(known, &now)) {
-            session.take_environment();
+            take_environment(&session.engine, &session.context, &session.spare_state);
             *known = Some(now);
         }
         Ok(session)
@@ -206,6 +206,37 @@ impl OfCluster {
     }
 }
 
+/// Waits until the node reads a state of the cluster, by its number or the latest one: then all
+/// statements that follow see what was written by then. A database that is no node has written nothing
+/// elsewhere.
+///
+/// # Errors
+/// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
+/// transaction, which reads the state of its beginning.
+pub(crate) fn wait_for_cluster(
+    node: Option<&Arc<Node>>,
+    is_in_transaction: bool,
+    epoch: &str,
+) -> Result<Outcome> {
+    let wrong =
+        |_| Error::invalid_input(format!("cluster_epoch is the number of a state, or latest, not '{epoch}'"));
+    let epoch: Option<u64> = match epoch.eq_ignore_ascii_case("latest") {
+        true => None,
+        false => Some(epoch.parse().map_err(wrong)?),
+    };
+    let Some(node) = node.filter(|_| epoch != Some(0)) else { return Ok(DONE) };
+    if is_in_transaction {
+        return Err(Error::unsupported(
+            "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
+        ));
+    }
+    match epoch {
+        Some(epoch) => node.wait_for(Epoch(epoch)),
+        None => node.read_latest(),
+    }
+    .map(|()| DONE)
+}
+
 impl Session {
     pub(crate) fn in_cluster(&self) -> InCluster<'_> {
         InCluster {
@@ -303,34 +334,6 @@ impl Session {
     /// Forgets the name of the next statement: what it was set for is given up.
     pub(crate) fn forget_name(&self) {
         *self.next_name.lock() = None;
-    }
-
-    /// Waits until the node reads a state of the cluster, by its number or the latest one: then all
-    /// statements that follow see what was written by then. A database that is no node has written nothing
-    /// elsewhere.
-    ///
-    /// # Errors
-    /// `Connection` (57P03) if the node has not come to know it after some time; `Unsupported` in a
-    /// transaction, which reads the state of its beginning.
-    pub(crate) fn wait_for_cluster(&self, epoch: &str) -> Result<Outcome> {
-        let wrong = |_| {
-            Error::invalid_input(format!("cluster_epoch is the number of a state, or latest, not '{epoch}'"))
-        };
-        let epoch: Option<u64> = match epoch.eq_ignore_ascii_case("latest") {
-            true => None,
-            false => Some(epoch.parse().map_err(wrong)?),
-        };
-        let Some(node) = self.engine.node().filter(|_| epoch != Some(0)) else { return Ok(DONE) };
-        if self.is_in_transaction() {
-            return Err(Error::unsupported(
-                "a transaction reads the state of its beginning: SET cluster_epoch before BEGIN",
-            ));
-        }
-        match epoch {
-            Some(epoch) => node.wait_for(Epoch(epoch)),
-            None => node.read_latest(),
-        }
-        .map(|()| DONE)
     }
 
     /// Returns how many rows a table of the session's database has: one of the cluster has those of all
@@ -648,7 +651,7 @@ fn is_same_definition(one: &TableEntry, other: &TableEntry) -> bool {
 
 /// Says whether a statement begins as one that publishes something, by itself or of its transaction.
 fn may_publish(sql: &str, is_of_transaction: bool) -> bool {
-    let kind = Kind::of(sql);
+    let kind = Kind::read(sql);
     if is_of_transaction { kind.commits() } else { !kind.publishes_nothing() }
 }
 

@@ -38,6 +38,8 @@ pub use parameters::Parameters;
 pub(crate) use parameters::{as_text, planned};
 pub(crate) use run::{ClusterChanges, Run};
 use state::context;
+pub(crate) use state::take_environment;
+pub(crate) use wait::Waits;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
 use advisory::SessionLocks;
@@ -210,7 +212,9 @@ impl Session {
             added_settings: RwLock::default(),
         });
         let own = session.this.clone();
-        session.settings.ask_engine(move |name| own.upgrade().and_then(|session| session.own_setting(name)));
+        session
+            .settings
+            .ask_engine(move |name| own.upgrade().and_then(|session| session.setter().own_setting(name)));
         let mut sessions = session.engine.sessions.lock();
         sessions.retain(|session| session.strong_count() > 0);
         sessions.push(Arc::downgrade(&session));

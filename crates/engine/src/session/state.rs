@@ -1,11 +1,11 @@
 //! What a session tells DataFusion: settings, rules and functions.
 
+use super::Engine;
 use super::engine::EngineOptions;
-use super::{Engine, Session};
 use datafusion::common::config::ConfigNonZeroUsize;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
-use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use hypostyle_bind::expression::json_alias::Unaliased;
 use hypostyle_bind::group::group_keys::PrimaryKeys;
@@ -31,7 +31,8 @@ use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{interval, text_operand, truth};
 use hypostyle_foreign::ForeignConnections;
 use hypostyle_plan::join_order::JoinOrder;
-use hypostyle_plan::{computed_once, rules};
+use hypostyle_plan::{physical_planner, rules};
+use hypostyle_sync::Mutex;
 use hypostyle_types::{Identity, Result};
 use std::sync::Arc;
 
@@ -61,19 +62,21 @@ pub(super) fn share_work(options: &mut ConfigOptions, of: &EngineOptions) {
     options.optimizer.hash_join_single_partition_threshold = rows * COLLECTED_ROW_BYTES;
 }
 
-impl Session {
-    /// Takes over changed limits.
-    pub(crate) fn take_environment(&self) {
-        let environment = self.engine.environment();
-        let state = self.context.state_ref();
-        let mut state = state.write();
-        let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);
-        if let Some(config) = builder.config() {
-            share_work(config.options_mut(), &self.engine.options());
-        }
-        *state = builder.build();
-        *self.spare_state.lock() = None;
+/// Has a session take over changed limits.
+pub(crate) fn take_environment(
+    engine: &Engine,
+    context: &SessionContext,
+    spare: &Mutex<Option<SessionState>>,
+) {
+    let environment = engine.environment();
+    let state = context.state_ref();
+    let mut state = state.write();
+    let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);
+    if let Some(config) = builder.config() {
+        share_work(config.options_mut(), &engine.options());
     }
+    *state = builder.build();
+    *spare.lock() = None;
 }
 
 /// Sets what DataFusion's defaults are not meant for.
@@ -141,7 +144,7 @@ pub(super) fn context(
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
         .with_type_planner(Arc::new(TypeNames))
-        .with_query_planner(Arc::new(computed_once::Planner {
+        .with_query_planner(Arc::new(physical_planner::Planner {
             is_same: is_same_table,
             others: vec![Arc::new(Gathers)],
         }))
@@ -162,9 +165,8 @@ pub(super) fn context(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Parameters;
     use crate::session::test_options::OPTIONS;
-    use datafusion::execution::session_state::SessionState;
+    use crate::session::{Parameters, Session};
     use hypostyle_storage::Database;
     use std::collections::{BTreeSet, HashMap};
 
@@ -225,7 +227,7 @@ mod tests {
         };
         // The order in which functions are registered again is another one each time.
         for _ in 0..8 {
-            session.take_environment();
+            take_environment(&session.engine, &session.context, &session.spare_state);
             assert!(is_same(&session.context.state()));
         }
         for sql in [

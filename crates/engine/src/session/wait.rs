@@ -51,6 +51,26 @@ pub struct Rows {
 /// Called by the thread that waits for a statement, every 50 ms.
 pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
+/// Waits for what the engine's threads compute: a session, or what stands for one in tests.
+pub(crate) trait Waits {
+    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to
+    /// the engine's threads goes on there.
+    ///
+    /// # Errors
+    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on;
+    /// `Internal` when it panics.
+    fn wait_apart<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T>;
+
+    /// Runs a future on this thread as far as it goes without waiting, and the rest apart from it.
+    fn wait_here<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T>;
+}
+
 impl Session {
     /// Calls the poll hook and honours interrupts; for loops on the caller's thread.
     pub fn check_interrupt(&self) -> Result<()> {
@@ -104,45 +124,6 @@ impl Session {
                 task.abort();
                 Err(interrupted)
             }
-        }
-    }
-
-    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to
-    /// the engine's threads goes on there.
-    ///
-    /// # Errors
-    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on;
-    /// `Internal` when it panics.
-    pub(crate) fn wait_apart<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let work = Work::new(&self.meter);
-        let future = work.charged(future);
-        let planned =
-            self.engine.planners.start(self.engine.runtime.handle()?, &self.identity.user, future)?;
-        match self.receive(&planned.receiver) {
-            Ok(Some(result)) => result,
-            Ok(None) => Err(Error::internal("the query panicked; please report it")),
-            Err(interrupted) => {
-                work.give_up();
-                self.engine.planners.give_up(planned);
-                Err(interrupted)
-            }
-        }
-    }
-
-    /// Runs a future on this thread as far as it goes without waiting, and the rest apart from it.
-    pub(crate) fn wait_here<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let mut future = Box::pin(future);
-        let first = catch_unwind(AssertUnwindSafe(|| self.meter.charge(|| (&mut future).now_or_never())));
-        match first {
-            Ok(Some(result)) => result,
-            Ok(None) => self.wait_apart(future),
-            Err(_) => Err(Error::internal("the query panicked; please report it")),
         }
     }
 
@@ -232,5 +213,39 @@ impl Session {
             Ok(())
         })?;
         Ok(batches)
+    }
+}
+
+impl Waits for Session {
+    fn wait_apart<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let work = Work::new(&self.meter);
+        let future = work.charged(future);
+        let planned =
+            self.engine.planners.start(self.engine.runtime.handle()?, &self.identity.user, future)?;
+        match self.receive(&planned.receiver) {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(Error::internal("the query panicked; please report it")),
+            Err(interrupted) => {
+                work.give_up();
+                self.engine.planners.give_up(planned);
+                Err(interrupted)
+            }
+        }
+    }
+
+    fn wait_here<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let mut future = Box::pin(future);
+        let first = catch_unwind(AssertUnwindSafe(|| self.meter.charge(|| (&mut future).now_or_never())));
+        match first {
+            Ok(Some(result)) => result,
+            Ok(None) => self.wait_apart(future),
+            Err(_) => Err(Error::internal("the query panicked; please report it")),
+        }
     }
 }

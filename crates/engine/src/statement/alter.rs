@@ -78,9 +78,9 @@ impl Session {
 impl Ddl<'_> {
     pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
         let ConstraintComment { constraint: name, table, comment } = given;
-        self.names().check_schema_of(&table)?;
-        let target = self.names().target(&table, None)?;
-        self.write(&target.database, |writer| {
+        self.databases.names().check_schema_of(&table)?;
+        let target = self.databases.names().target(&table, None)?;
+        self.databases.write(&target.database, |writer| {
             writer.alter_table(target.id, |table| {
                 let unknown = unknown_constraint(table, &name);
                 let mut constraints = table.constraints.iter_mut();
@@ -95,20 +95,22 @@ impl Ddl<'_> {
         let AlterTable { on_cluster, location, table_type, .. } = &alter;
         let option = on_cluster.is_some() || location.is_some() || table_type.is_some();
         refuse(option, "ALTER TABLE with ON CLUSTER, LOCATION or a kind of table")?;
-        if alter.if_exists && self.names().table_data(&self.names().resolve(&alter.name)?).is_none() {
+        if alter.if_exists
+            && self.databases.names().table_data(&self.databases.names().resolve(&alter.name)?).is_none()
+        {
             return Ok(DONE);
         }
-        self.names().check_schema_of(&alter.name)?;
+        self.databases.names().check_schema_of(&alter.name)?;
         if let [AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice()
             && let RenameTableNameKind::To(name) | RenameTableNameKind::As(name) = table_name
             && self.rename_view(&alter.name, name)?
         {
             return Ok(DONE);
         }
-        let target = self.names().target(&alter.name, None)?;
+        let target = self.databases.names().target(&alter.name, None)?;
         refuse_alteration(target.data.entry(), &alter.operations)?;
-        self.names().name_schemas_of_sequences(&target.database, &mut alter.operations);
-        self.write(&target.database, |writer| {
+        self.databases.names().name_schemas_of_sequences(&target.database, &mut alter.operations);
+        self.databases.write(&target.database, |writer| {
             let operations = alter.operations.iter();
             operations
                 .map(|operation| self.definer.alter(writer, &target, operation))
@@ -135,17 +137,17 @@ impl Ddl<'_> {
                 return Err(Error::new(ErrorKind::Syntax, "COMMENT ON COLUMN needs table.column"));
             }
             (CommentObject::Schema, _) => {
-                let Name { database, name, .. } = self.names().scope_of_schema(&parts_of(name)?)?;
-                return self.write(&database, |writer| {
+                let Name { database, name, .. } = self.databases.names().scope_of_schema(&parts_of(name)?)?;
+                return self.databases.write(&database, |writer| {
                     check_schema(writer.catalog(), &name)?;
                     writer.comment(&name, None, comment)?;
                     Ok(DONE)
                 });
             }
             (CommentObject::View | CommentObject::Sequence, _) => {
-                self.names().check_schema_of(name)?;
-                let Name { database, schema, name } = self.names().resolve(name)?;
-                return self.write(&database, |writer| {
+                self.databases.names().check_schema_of(name)?;
+                let Name { database, schema, name } = self.databases.names().resolve(name)?;
+                return self.databases.write(&database, |writer| {
                     let catalog = writer.catalog();
                     if object == CommentObject::View {
                         refuse_other_kind(catalog, &schema, &name, "a view")?;
@@ -165,9 +167,9 @@ impl Ddl<'_> {
             }
             (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
         };
-        self.names().check_schema_of(&table)?;
-        let target = self.names().target(&table, None)?;
-        self.write(&target.database, |writer| {
+        self.databases.names().check_schema_of(&table)?;
+        let target = self.databases.names().target(&table, None)?;
+        self.databases.write(&target.database, |writer| {
             match &column {
                 Some(column) => self.definer.alter_column(writer, &target, column, |column| {
                     column.comment = comment;

@@ -2,7 +2,6 @@
 //! violates: the session keeps it, until it is dropped or another one is made.
 
 use crate::session::kept::Attempt;
-use crate::session::outcome::DONE;
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::dialect::{as_statement, extension, name_columns_for};
 use crate::statement::given_rows::given_rows;
@@ -103,24 +102,18 @@ fn called(query: &mut Query) -> Option<(String, &mut TableFactor)> {
     from.joins.is_empty().then_some((name, &mut from.relation))
 }
 
+/// Drops the function; whether it is the one that there is.
+pub(super) fn drop_attempt(kept: &mut Option<Attempt>, drop: &DropFunction) -> bool {
+    let [function] = drop.func_desc.as_slice() else { return false };
+    let is_it = own_function(&function.name)
+        .is_some_and(|name| drop.if_exists || kept.as_ref().is_some_and(|attempt| attempt.name == name));
+    if is_it {
+        *kept = None;
+    }
+    is_it
+}
+
 impl Session {
-    pub(super) fn keep_attempt(&self, attempt: Attempt) -> Outcome {
-        *self.attempt.lock() = Some(attempt);
-        DONE
-    }
-
-    /// Drops the function; whether it is the one that there is.
-    pub(super) fn drop_attempt(&self, drop: &DropFunction) -> bool {
-        let mut kept = self.attempt.lock();
-        let [function] = drop.func_desc.as_slice() else { return false };
-        let is_it = own_function(&function.name)
-            .is_some_and(|name| drop.if_exists || kept.as_ref().is_some_and(|attempt| attempt.name == name));
-        if is_it {
-            *kept = None;
-        }
-        is_it
-    }
-
     /// Runs a query that calls the function, if it does.
     pub(super) fn call_attempt(&self, query: &mut Query) -> Result<Option<Outcome>> {
         let Some((name, factor)) = called(query) else { return Ok(None) };
@@ -132,7 +125,7 @@ impl Session {
         *factor = attempted.factor(Some(Ident::new("attempted")));
         attempt.rewrite(query);
         name_columns_for(query, self.settings.is_wire());
-        self.query_for_result(as_statement(query.clone()), &Parameters::None).map(Some)
+        self.planner().query_for_result(as_statement(query.clone()), &Parameters::None).map(Some)
     }
 
     /// The row that was inserted, and behind it the key that was violated; one of them is NULL.
@@ -146,7 +139,8 @@ impl Session {
             Err(error) if error.sqlstate() == "23505" => {
                 let TableObject::TableName(table) = &attempt.insert.table else { return Err(error) };
                 let none = build::limited(build::all_rows(build::table(table.clone(), None)), 0);
-                let (schema, _) = self.collect_rows(self.query(as_statement(none), &Parameters::None)?)?;
+                let (schema, _) =
+                    self.collect_rows(self.planner().query(as_statement(none), &Parameters::None)?)?;
                 let detail = error.detail().unwrap_or(error.message()).to_string();
                 (RecordBatch::new_empty(schema), Some(detail))
             }

@@ -145,12 +145,12 @@ impl Session {
                     self.ddl().import_view(&view)?;
                     continue;
                 }
-                if Kind::of(statement).tag() == MATERIALIZED {
+                if Kind::read(statement).tag() == MATERIALIZED {
                     self.ddl().import_materialized(exported_materialized(statement)?)?;
                     continue;
                 }
                 check_exported(statement)?;
-                let outcome = match Kind::of(statement).class() {
+                let outcome = match Kind::read(statement).class() {
                     StatementKind::Copy => self.copy_from(exported_copy(statement, path)?)?,
                     _ => self.execute_one(statement, &Parameters::None)?,
                 };
@@ -174,7 +174,8 @@ impl Ddl<'_> {
     fn import_view(&self, view: &CreateView) -> Result<()> {
         let Name { database, schema, name } = self.resolve_new(&view.name, false)?;
         let sql = view.query.to_string();
-        self.write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql, comment: None }))
+        self.databases
+            .write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql, comment: None }))
     }
 }
 
@@ -191,7 +192,7 @@ fn exported_materialized(statement: &str) -> Result<CreateMaterialized> {
 
 /// Returns the view that a statement makes, if it is written as EXPORT DATABASE does.
 fn exported_view(statement: &str) -> Result<Option<CreateView>> {
-    if Kind::of(statement).tag() != "CREATE VIEW" {
+    if Kind::read(statement).tag() != "CREATE VIEW" {
         return Ok(None);
     }
     let DfStatement::Statement(parsed) = parse(statement)? else { return Ok(None) };

@@ -9,13 +9,13 @@ use crate::statement::ddl::{DeclaredColumn, check_schema, new_column, refuse_tab
 use crate::statement::declared_constraint::{Declared, DeclaredRule, check_keys};
 use crate::statement::definer::{Ddl, Definer};
 use crate::statement::dialect::{cast, parse};
-use crate::statement::names::Names;
+use crate::statement::names::{Names, name_in_full};
 use crate::statement::queries::Queries;
 use crate::statement::refusal::refused_reference;
 use crate::statement::sequence::{Clauses, create_table_of, serial_type};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType as SqlType, Expr, GeneratedAs, Ident,
+    ColumnDef, ColumnOption, ColumnOptionDef, CreateTable, DataType as SqlType, Expr, GeneratedAs,
     ObjectName, ObjectNamePart, Query, Statement, TableConstraint,
 };
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
@@ -194,7 +194,7 @@ fn alter_cluster(
 
 impl Ddl<'_> {
     pub(super) fn outside_transaction(&self) -> Result<()> {
-        match self.is_in_transaction() {
+        match self.databases.is_in_transaction() {
             true => Err(Error::unsupported(
                 "tables of the cluster cannot be changed between BEGIN and COMMIT: each statement commits by itself",
             )),
@@ -464,10 +464,6 @@ fn defined_by(definition: &str) -> Result<(Vec<NewColumn>, Vec<Declared>)> {
         }
     }
     Ok((columns, declared))
-}
-
-pub(super) fn name_in_full(schema: &str, name: &str) -> ObjectName {
-    ObjectName([schema, name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into())
 }
 
 /// Checks how much the cluster's catalog is to say of a table: all of it is sent with each publication.

@@ -4,11 +4,10 @@
 use crate::session::cluster::of_node;
 use crate::session::outcome::DONE;
 use crate::session::{Outcome, Session};
-use crate::statement::cluster::name_in_full;
 use crate::statement::completion::visit;
 use crate::statement::ddl::check_schema;
 use crate::statement::definer::{Ddl, Definer};
-use crate::statement::names::Names;
+use crate::statement::names::{Names, name_in_full};
 use crate::statement::sequence::{Clauses, used, users};
 use datafusion::sql::sqlparser::ast::{Expr, ObjectName};
 use hypostyle_catalog::scope::{Name, Named, OWN_DATABASE};
@@ -54,14 +53,14 @@ impl Ddl<'_> {
         let clauses = Clauses::read(clauses)?;
         let (sql_type, start) = clauses.of_cluster(&schema, &name)?;
         let catalog = node.catch_up()?;
-        self.refresh()?;
-        let Named { database: own, snapshot, .. } = self.scope.database(&database)?;
+        self.databases.refresh()?;
+        let Named { database: own, snapshot, .. } = self.databases.scope.database(&database)?;
         if snapshot.catalog().sequence(&schema, &name).is_some() {
             let exists =
                 || Error::new(ErrorKind::AlreadyExists, format!("there is a sequence \"{name}\" already"));
             return if if_exists { Ok(DONE) } else { Err(exists()) };
         }
-        let owner = self.names().owner_in_cluster(snapshot.catalog(), clauses.owner())?;
+        let owner = self.databases.names().owner_in_cluster(snapshot.catalog(), clauses.owner())?;
         let additions = Additions { start: Some(start), owner, ..Additions::default() };
         let table = format!("{SEQUENCE}{}.{}", quoted(&schema), quoted(&name));
         let definition = format!(
@@ -74,7 +73,7 @@ impl Ddl<'_> {
         self.definer.make_distributed(&mut trial, (NODE_SCHEMA, &table), &definition, &additions)?;
         let new = NewTable::new(NODE_SCHEMA, &table, Partitioning::Replicated, 1).defined_by(definition);
         node.define(layout::place_table(&catalog, new.with_additions(additions))?)?;
-        self.refresh()?;
+        self.databases.refresh()?;
         Ok(DONE)
     }
 
@@ -85,25 +84,25 @@ impl Ddl<'_> {
     /// `Unsupported` between BEGIN and COMMIT, as no ROLLBACK takes it back; those of the clauses, and of
     /// [`first_value`].
     pub(super) fn alter_in_cluster(&self, name: &Name, clauses: &Clauses) -> Result<bool> {
-        let Some((node, table, column)) = self.scope.counted_column(name) else { return Ok(false) };
+        let Some((node, table, column)) = self.databases.scope.counted_column(name) else { return Ok(false) };
         self.identity.privileges.check_write()?;
-        let snapshot = self.names().snapshot_of(&name.database)?;
+        let snapshot = self.databases.names().snapshot_of(&name.database)?;
         let definitions = snapshot.catalog();
         let Some(sequence) = definitions.sequence(&name.schema, &name.name) else { return Ok(false) };
         if clauses.says_owner_alone() && stands_for(definitions, &name.schema, &name.name).is_some() {
             self.outside_transaction()?;
-            let owner = self.names().owner_in_cluster(definitions, clauses.owner())?;
+            let owner = self.databases.names().owner_in_cluster(definitions, clauses.owner())?;
             node.define(Change::Own { sequence: table, owner })?;
             return Ok(true);
         }
-        if self.is_in_transaction() {
+        if self.databases.is_in_transaction() {
             return Err(Error::unsupported(
                 "a sequence that the cluster counts is not restarted between BEGIN and COMMIT: no ROLLBACK would take \
                  that back, nor what setval() does",
             ));
         }
         let next = clauses.of_restart(sequence)?;
-        let seen = self.scope.catalog_of_cluster().filter(|_| clauses.restarts_at_start());
+        let seen = self.databases.scope.catalog_of_cluster().filter(|_| clauses.restarts_at_start());
         if let Some(counted) = seen.as_ref().and_then(|seen| seen.table(table)) {
             first_value(counted)?;
         }
@@ -118,7 +117,7 @@ impl Ddl<'_> {
     pub(super) fn drop_sequence_of_cluster(&self, names: &[Name], cascade: bool) -> Result<bool> {
         let Some(node) = self.node.cloned() else { return Ok(false) };
         let of_cluster = |name: &Name| -> Result<bool> {
-            let snapshot = self.names().snapshot_of(&name.database)?;
+            let snapshot = self.databases.names().snapshot_of(&name.database)?;
             Ok(name.database == OWN_DATABASE
                 && stands_for(snapshot.catalog(), &name.schema, &name.name).is_some())
         };
@@ -132,8 +131,8 @@ impl Ddl<'_> {
         self.identity.privileges.check_write()?;
         self.outside_transaction()?;
         let catalog = node.catch_up()?;
-        self.refresh()?;
-        let snapshot = self.names().snapshot_of(&name.database)?;
+        self.databases.refresh()?;
+        let snapshot = self.databases.names().snapshot_of(&name.database)?;
         let definitions = snapshot.catalog();
         let sequence = definitions.sequence(&name.schema, &name.name);
         let table = stands_for(definitions, &name.schema, &name.name);

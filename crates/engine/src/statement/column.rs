@@ -43,18 +43,20 @@ impl Ddl<'_> {
             ColumnChange::Sequence(clauses) => Some(Clauses::read(clauses.as_ref().clone())?),
             _ => None,
         };
-        if alter.if_exists && self.names().table_data(&self.names().resolve(&alter.table)?).is_none() {
+        if alter.if_exists
+            && self.databases.names().table_data(&self.databases.names().resolve(&alter.table)?).is_none()
+        {
             return Ok(DONE);
         }
-        let target = self.names().target(&alter.table, None)?;
+        let target = self.databases.names().target(&alter.table, None)?;
         if let Some(clauses) = &clauses
             && target.is_of_cluster
-            && let Some(sequence) = self.names().sequence_of(&target, &alter.column)?
+            && let Some(sequence) = self.databases.names().sequence_of(&target, &alter.column)?
             && self.alter_in_cluster(&sequence, clauses)?
         {
             return Ok(DONE);
         }
-        self.write(&target.database, |writer| {
+        self.databases.write(&target.database, |writer| {
             let found = writer.catalog().table_by_id(target.id);
             let table = found.cloned().ok_or_else(|| Error::internal("an altered table is missing"))?;
             let column = table.column(&alter.column).ok_or_else(|| unknown_column(&table, &alter.column))?;

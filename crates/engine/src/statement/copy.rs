@@ -1,6 +1,6 @@
 //! COPY table FROM 'file' and COPY table | (query) TO 'file'.
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters, Session, Waits};
 use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::refusal::{refuse_given, refuse_other_kind};
@@ -99,7 +99,7 @@ impl Session {
         let format = take_format(&path, &mut given)?;
         let options = WriteOptions::parse(&path, format, &given)?;
         name_columns(&mut query);
-        let plan = self.plan(as_statement(*query), &Parameters::None)?;
+        let plan = self.planner().plan(as_statement(*query), &Parameters::None)?;
         let state = self.context.state();
         let rows = self.wait_apart(async move {
             let plan = unnest_if_needed(&state, plan).await;

@@ -31,14 +31,40 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// Returns the columns of a table that a query fills: those of the query, or those that are declared instead.
+fn filled_columns(
+    name: &str,
+    of_query: Vec<NewColumn>,
+    declared: Vec<NewColumn>,
+    has_serials: bool,
+) -> Result<Vec<NewColumn>> {
+    if declared.is_empty() {
+        refuse_twice(of_query.iter().map(|column| column.name.as_str()))?;
+        return Ok(of_query);
+    }
+    if declared.len() != of_query.len() {
+        return Err(Error::invalid_input(format!(
+            "table \"{name}\" names {} columns, but the query has {}",
+            declared.len(),
+            of_query.len()
+        )));
+    }
+    if has_serials || declared.iter().any(|column| column.generated.is_some()) {
+        return Err(Error::unsupported(
+            "CREATE TABLE … AS takes all values from its query; add generated columns with ALTER TABLE",
+        ));
+    }
+    Ok(declared)
+}
+
 impl Ddl<'_> {
     /// Returns the full name of what is to be made; the database of temporary tables is made for
     /// them.
     pub(super) fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
         if temporary {
-            self.transactions.make_temporary()?;
+            self.databases.transactions.make_temporary()?;
         }
-        self.scope.resolve_new(&parts_of(object)?, temporary)
+        self.databases.scope.resolve_new(&parts_of(object)?, temporary)
     }
 
     pub(crate) fn create_table(&self, mut create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
@@ -52,10 +78,12 @@ impl Ddl<'_> {
         }
         refuse_table_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
-        if create.if_not_exists && self.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
+        if create.if_not_exists
+            && self.databases.names().snapshot_of(&database)?.table(&schema, &name).is_some()
+        {
             return Ok(DONE);
         }
-        self.names().name_schemas_of_defaults(&database, &mut create);
+        self.databases.names().name_schemas_of_defaults(&database, &mut create);
         let (mut declared, mut constraints, mut serials) = (Vec::new(), Vec::new(), Vec::new());
         for column in &create.columns {
             let DeclaredColumn { column, constraints: of_column, sequence } = new_column(column)?;
@@ -74,7 +102,7 @@ impl Ddl<'_> {
                     format!("table \"{name}\" needs at least one column"),
                 ));
             }
-            return self.write(&database, |writer| {
+            return self.databases.write(&database, |writer| {
                 self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
                 let id = create_table_of(writer, &schema, &name, declared, &serials)?;
                 self.definer.add_constraints(writer, id, &constraints)?;
@@ -92,24 +120,8 @@ impl Ddl<'_> {
         if declared.is_empty() {
             self.widen_computed(&mut columns, *query, parameters)?;
         }
-        if declared.is_empty() {
-            refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
-        } else {
-            if declared.len() != columns.len() {
-                return Err(Error::invalid_input(format!(
-                    "table \"{name}\" names {} columns, but the query has {}",
-                    declared.len(),
-                    columns.len()
-                )));
-            }
-            if !serials.is_empty() || declared.iter().any(|column| column.generated.is_some()) {
-                return Err(Error::unsupported(
-                    "CREATE TABLE … AS takes all values from its query; add generated columns with ALTER TABLE",
-                ));
-            }
-            columns = declared;
-        }
-        self.write(&database, |writer| {
+        let columns = filled_columns(&name, columns, declared, !serials.is_empty())?;
+        self.databases.write(&database, |writer| {
             self.definer.drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
             let mut rows = 0;
@@ -154,7 +166,7 @@ impl Ddl<'_> {
         refuse_view_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
         if create.if_not_exists
-            && self.names().snapshot_of(&database)?.catalog().view(&schema, &name).is_some()
+            && self.databases.names().snapshot_of(&database)?.catalog().view(&schema, &name).is_some()
         {
             return Ok(DONE);
         }
@@ -191,7 +203,7 @@ impl Ddl<'_> {
             plan(named)?;
             sql
         };
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             let mut comment = None;
             if create.or_replace
                 && let Some(old) = writer.catalog().view(&schema, &name)
@@ -208,11 +220,11 @@ impl Ddl<'_> {
         let SchemaName::Simple(name) = name else {
             return Err(Error::unsupported("CREATE SCHEMA … AUTHORIZATION is not supported"));
         };
-        let Name { database, name, .. } = self.names().scope_of_schema(&parts_of(name)?)?;
-        if if_not_exists && self.names().snapshot_of(&database)?.catalog().has_schema(&name) {
+        let Name { database, name, .. } = self.databases.names().scope_of_schema(&parts_of(name)?)?;
+        if if_not_exists && self.databases.names().snapshot_of(&database)?.catalog().has_schema(&name) {
             return Ok(DONE);
         }
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             writer.create_schema(&name).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => error.with_sqlstate("42P06"),
                 _ => error,
@@ -231,10 +243,12 @@ impl Ddl<'_> {
         for name in names {
             match object_type {
                 ObjectType::Type => drop_nothing("type", &last_of(name)?, if_exists, "42704")?,
-                ObjectType::Database => self.names().refuse_drop_database(&last_of(name)?, if_exists)?,
+                ObjectType::Database => {
+                    self.databases.names().refuse_drop_database(&last_of(name)?, if_exists)?
+                }
                 ObjectType::Schema => {}
                 _ if if_exists => {}
-                _ => self.names().check_schema_of(name)?,
+                _ => self.databases.names().check_schema_of(name)?,
             }
         }
         if matches!(object_type, ObjectType::Type | ObjectType::Database) {
@@ -243,8 +257,8 @@ impl Ddl<'_> {
         let resolved = names
             .iter()
             .map(|name| match object_type {
-                ObjectType::Schema => self.names().scope_of_schema(&parts_of(name)?),
-                _ => self.names().resolve(name),
+                ObjectType::Schema => self.databases.names().scope_of_schema(&parts_of(name)?),
+                _ => self.databases.names().resolve(name),
             })
             .collect::<Result<Vec<_>>>()?;
         let Some(Name { database, .. }) = resolved.first() else { return Ok(DONE) };
@@ -254,7 +268,8 @@ impl Ddl<'_> {
         if object_type == ObjectType::Sequence && self.drop_sequence_of_cluster(&resolved, cascade)? {
             return Ok(DONE);
         }
-        self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
+        self.databases
+            .write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
     }
 }
 

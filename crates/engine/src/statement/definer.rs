@@ -3,9 +3,10 @@
 use crate::session::Session;
 use crate::statement::completion::Compiler;
 use crate::statement::constraint::{Checks, constrain, guard, with_view_of};
+use crate::statement::databases::InDatabases;
 use crate::statement::declared_constraint::{Declared, check_keys};
 use crate::statement::names::Names;
-use crate::statement::queries::{Queries, Transactions};
+use crate::statement::queries::Queries;
 use crate::statement::refusal::refused_reference;
 use hypostyle_catalog::scope::Scope;
 use hypostyle_cluster::node::Node;
@@ -28,8 +29,7 @@ pub(crate) struct Definer<'a> {
 /// definitions, and transactions. They know no settings, and nothing that is kept for later statements.
 pub(super) struct Ddl<'a> {
     pub queries: &'a dyn Queries,
-    pub transactions: &'a dyn Transactions,
-    pub scope: &'a Arc<Scope>,
+    pub databases: InDatabases<'a>,
     pub identity: &'a Identity,
     /// The node of a cluster that the session's database is.
     pub node: Option<&'a Arc<Node>>,
@@ -40,8 +40,7 @@ impl Session {
     pub(super) fn ddl(&self) -> Ddl<'_> {
         Ddl {
             queries: self,
-            transactions: self,
-            scope: &self.scope,
+            databases: InDatabases { scope: &self.scope, transactions: self },
             identity: &self.identity,
             node: self.engine.node(),
             definer: self.definer(),
@@ -56,25 +55,6 @@ impl Session {
             compiler: self.compiler(),
             threads: self.engine.threads(),
         }
-    }
-}
-
-impl Ddl<'_> {
-    pub fn names(&self) -> Names<'_> {
-        Names { scope: self.scope }
-    }
-
-    /// Changes a database: in the open transaction, or in one of its own.
-    pub fn write<T>(&self, database: &str, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.transactions.write(database, change)
-    }
-
-    pub fn is_in_transaction(&self) -> bool {
-        self.transactions.is_open()
-    }
-
-    pub fn refresh(&self) -> Result<()> {
-        self.transactions.renew()
     }
 }
 

@@ -1,6 +1,7 @@
 //! DESCRIBE: the columns of a table, a view or a query, with their SQL types.
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters, Waits};
+use crate::statement::planner::Planner;
 use crate::statement::stored_plan::stored_result;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
@@ -21,16 +22,16 @@ fn described_default(column: &ColumnEntry) -> Option<String> {
     }
 }
 
-impl Session {
+impl<W: Waits> Planner<'_, W> {
     /// Returns the columns of what a query gives: name, type, whether NULL may be in it, and the
     /// default.
-    pub(crate) fn describe_query(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
+    pub fn describe_query(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
         let statement = Statement::Query(Box::new(query));
         let plan = self.plan(DfStatement::Statement(Box::new(statement)), parameters)?;
         let schema = plan.schema().as_arrow().clone();
         let context = self.context.clone();
         let optimized =
-            self.wait_apart(async move { context.state().optimize(&plan).map_err(from_datafusion) })?;
+            self.waits.wait_apart(async move { context.state().optimize(&plan).map_err(from_datafusion) })?;
         let mut rows: Vec<[Option<String>; 4]> = Vec::new();
         let nullable = |nullable: bool| Some(if nullable { "YES" } else { "NO" }.to_string());
         match stored_result(&optimized, &schema) {

@@ -48,7 +48,7 @@ impl Session {
         };
         let names = insert.columns.iter().map(last_of).collect::<Result<Vec<_>>>()?;
         let query = DfStatement::Statement(Box::new(Statement::Query(source.clone())));
-        let outcome = self.query_for_result(query, parameters).and_then(for_caller)?;
+        let outcome = self.planner().query_for_result(query, parameters).and_then(for_caller)?;
         // Without other names, the columns have those of the query.
         let rows = Selected::new(self, outcome, &names)?;
         let by_name = is_by_name || !names.is_empty();

@@ -59,7 +59,7 @@ impl Ddl<'_> {
         let columns =
             columns.ok_or_else(|| Error::unsupported("CREATE INDEX of expressions is not supported"))?;
         refuse(kind == DeclaredIndex::Order && columns.len() > 1, "CREATE ORDER INDEX of several columns")?;
-        let target = self.names().target(&index.table_name, None)?;
+        let target = self.databases.names().target(&index.table_name, None)?;
         let places = columns.iter().map(|name| target.column(name)).collect::<Result<Vec<_>>>()?;
         let mut ids: Vec<ColumnId> = Vec::new();
         for place in places {
@@ -69,7 +69,7 @@ impl Ddl<'_> {
             }
         }
         let named = index.name.as_ref().map(last_of).transpose()?;
-        let declared = self.write(&target.database, |writer| {
+        let declared = self.databases.write(&target.database, |writer| {
             let is_taken = |name: &str| is_taken(writer.catalog(), &target.schema, name);
             let name = match named {
                 Some(name) if is_taken(&name) && index.if_not_exists => return Ok(None),
@@ -86,14 +86,18 @@ impl Ddl<'_> {
             Ok(Some(entry))
         })?;
         // Nodes build the indexes of their fragments themselves.
-        let builds = !self.is_in_transaction() && !target.is_of_cluster;
+        let builds = !self.databases.is_in_transaction() && !target.is_of_cluster;
         let Some(entry) = declared.filter(|_| builds) else { return Ok(DONE) };
-        self.refresh()?;
+        self.databases.refresh()?;
         let spec = IndexSpec::declared(target.id, &entry);
-        let built = self.names().snapshot_of(&target.database)?.build_index(&spec, || self.queries.proceed());
+        let built = self
+            .databases
+            .names()
+            .snapshot_of(&target.database)?
+            .build_index(&spec, || self.queries.proceed());
         if let Err(error) = built {
             // An index that was not built was not created.
-            self.write(&target.database, |writer| {
+            self.databases.write(&target.database, |writer| {
                 writer.alter_table(target.id, |table| {
                     table.indexes.retain(|kept| kept.name != entry.name);
                     Ok(())
@@ -123,7 +127,7 @@ impl Ddl<'_> {
         let are_columns = index.columns.iter().all(|key| matches!(key.column.expr, Expr::Identifier(_)));
         refuse(!are_columns, "CREATE UNIQUE INDEX of expressions")?;
         let name = match &index.name {
-            Some(name) if index.if_not_exists && self.names().constraint_table(name)?.is_some() => {
+            Some(name) if index.if_not_exists && self.databases.names().constraint_table(name)?.is_some() => {
                 return Ok(DONE);
             }
             Some(name) => Some(build::name(&last_of(name)?)),
@@ -155,15 +159,15 @@ impl Ddl<'_> {
     /// Drops declared indexes, and the UNIQUE constraints of these names.
     pub(super) fn drop_indexes(&self, names: &[ObjectName], if_exists: bool) -> Result<Outcome> {
         for name in names {
-            if let Some(table) = self.names().constraint_table(name)? {
+            if let Some(table) = self.databases.names().constraint_table(name)? {
                 let name = build::name(&last_of(name)?);
                 let operation =
                     AlterTableOperation::DropConstraint { if_exists: false, name, drop_behavior: None };
                 self.alter_table(altering(table, operation))?;
             } else if !self.drop_declared(name)? {
-                let unknown = self.names().unknown_index(name)?;
+                let unknown = self.databases.names().unknown_index(name)?;
                 if !if_exists {
-                    self.names().check_schema_of(name)?;
+                    self.databases.names().check_schema_of(name)?;
                     return Err(unknown);
                 }
             }
@@ -173,17 +177,17 @@ impl Ddl<'_> {
 
     /// Drops a declared index; false when there is none of the name.
     fn drop_declared(&self, name: &ObjectName) -> Result<bool> {
-        let Name { database, schema, name: index } = self.names().resolve(name)?;
-        let temporary = self.scope.snapshot_of(TEMPORARY).is_some().then(|| TEMPORARY.to_string());
+        let Name { database, schema, name: index } = self.databases.names().resolve(name)?;
+        let temporary = self.databases.scope.snapshot_of(TEMPORARY).is_some().then(|| TEMPORARY.to_string());
         let databases = [Some(database), temporary.filter(|_| name.0.len() == 1)];
         for database in databases.into_iter().flatten() {
-            let snapshot = self.names().snapshot_of(&database)?;
+            let snapshot = self.databases.names().snapshot_of(&database)?;
             let has_it = |table: &&Arc<TableEntry>| {
                 (table.schema == schema || database == TEMPORARY)
                     && table.indexes.iter().any(|found| found.name == index)
             };
             let Some(table) = snapshot.catalog().tables.iter().find(has_it) else { continue };
-            self.write(&database, |writer| {
+            self.databases.write(&database, |writer| {
                 writer.alter_table(table.id, |table| {
                     table.indexes.retain(|kept| kept.name != index);
                     Ok(())
@@ -191,9 +195,9 @@ impl Ddl<'_> {
             })?;
             let dropped = table.indexes.iter().find(|found| found.name == index);
             let dropped = dropped.map(|index| IndexSpec::declared(table.id, index));
-            if let Some(spec) = dropped.filter(|_| !self.is_in_transaction()) {
-                self.refresh()?;
-                let snapshot = self.names().snapshot_of(&database)?;
+            if let Some(spec) = dropped.filter(|_| !self.databases.is_in_transaction()) {
+                self.databases.refresh()?;
+                let snapshot = self.databases.names().snapshot_of(&database)?;
                 let is_wanted =
                     snapshot.table_by_id(spec.table).is_none_or(|table| spec.is_declared_by(table.entry()));
                 if !is_wanted {

@@ -171,10 +171,31 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
         // The value stays as it is, or the planner refuses it.
         return Ok(());
     }
+    without_defaults(target, values, &mut given, &refuse_given)?;
+    if let [only] = given.as_slice()
+        && columns[*only].generated.is_some()
+    {
+        return Err(Error::new(ErrorKind::Syntax, "write INSERT … DEFAULT VALUES"));
+    }
+    insert.columns = given.iter().map(|place| name(target, *place)).collect();
+    Ok(())
+}
+
+/// Leaves columns out of VALUES of which all rows have the default, unless it is the only one, and puts
+/// expressions in the place of the others' defaults.
+///
+/// # Errors
+/// That of `refuse_given` for a column whose value is not the default in some row.
+fn without_defaults(
+    target: &Target,
+    values: &mut Values,
+    given: &mut Vec<usize>,
+    refuse_given: &dyn Fn(&usize) -> Result<()>,
+) -> Result<()> {
     for index in (0..given.len()).rev() {
         let place = given[index];
         let defaults = values.rows.iter().filter(|row| is_default(&row[index])).count();
-        if makes_own(&place) && defaults < values.rows.len() {
+        if defaults < values.rows.len() {
             refuse_given(&place)?;
         }
         if defaults == values.rows.len() && given.len() > 1 {
@@ -186,12 +207,6 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
             row[index] = value_or_default(target, place, None)?;
         }
     }
-    if let [only] = given.as_slice()
-        && columns[*only].generated.is_some()
-    {
-        return Err(Error::new(ErrorKind::Syntax, "write INSERT … DEFAULT VALUES"));
-    }
-    insert.columns = given.iter().map(|place| name(target, *place)).collect();
     Ok(())
 }
 

@@ -6,8 +6,9 @@
 
 use crate::session::keyed_query::{KeyedQuery, asked_by_keys};
 use crate::session::statement_cache::{Other, Parsed};
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{Outcome, Parameters, Waits};
 use crate::statement::key_lookup::{Found, Indexes, rows_by_key};
+use crate::statement::planner::Planner;
 use crate::statement::short_plan::{SHORT_ROWS_MAX, filtered_scan};
 use crate::statement::start::task_context;
 use arrow::compute::concat_batches;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 /// More rows than these are not compared, to see whether they are found here.
 const COMPARED_ROWS_MAX: usize = 1024;
 
-impl Session {
+impl<W: Waits> Planner<'_, W> {
     /// Returns a query that has given these rows as one that finds them without a plan, if it does; or as one
     /// that does not, not to be tried again.
     pub(super) fn as_keyed(
@@ -41,7 +42,7 @@ impl Session {
             return None;
         }
         let asked = asked_by_keys(&other.statement)?;
-        let (table, _) = self.table_of(asked.table)?;
+        let (table, _) = self.names().table_of(asked.table)?;
         let origins = self.run.lock().origins.clone();
         let query = KeyedQuery::new(asked, &table, schema, &origins)?;
         let is_same = match self.keyed_rows(&query, parameters) {
@@ -61,7 +62,7 @@ impl Session {
     /// Returns the rows of a query; `None` where it has to be planned.
     pub(super) fn keyed_rows(&self, query: &KeyedQuery, parameters: &Parameters) -> Result<Option<Outcome>> {
         let Parameters::Positional(values) = parameters else { return Ok(None) };
-        let Some((table, snapshot)) = self.table_of(&query.table) else { return Ok(None) };
+        let Some((table, snapshot)) = self.names().table_of(&query.table) else { return Ok(None) };
         let table = StoredTable::new(table, snapshot, HashMap::new());
         let columns = table.schema();
         let Some(conditions) = query.conditions(table.data(), &columns, values) else { return Ok(None) };
@@ -81,8 +82,9 @@ impl Session {
         let types = scan.schema();
         let state = self.take_state();
         let context = task_context(&state);
-        *self.spare_state.lock() = Some(state);
-        let read = self.wait_here(async move { collect(scan, context).await.map_err(from_datafusion) })?;
+        *self.spare.lock() = Some(state);
+        let read =
+            self.waits.wait_here(async move { collect(scan, context).await.map_err(from_datafusion) })?;
         Ok(query.rows(&types, &read).map(|batches| {
             self.run.lock().origins.clone_from(&query.origins);
             Outcome::Batches { schema: query.schema.clone(), batches, rows_affected: None }
@@ -93,7 +95,7 @@ impl Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::{Engine, EngineOptions, test_options};
+    use crate::session::{Engine, EngineOptions, Session, test_options};
     use arrow::datatypes::SchemaRef;
     use arrow::util::pretty::pretty_format_batches;
     use datafusion::common::ScalarValue;

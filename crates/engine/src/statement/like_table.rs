@@ -25,17 +25,17 @@ impl Ddl<'_> {
     pub(super) fn create_like(&self, like: CreateLike) -> Result<Outcome> {
         let CreateLike { or_replace, temporary, if_not_exists, name, source, including } = like;
         let Name { database, schema, name } = self.resolve_new(&name, temporary)?;
-        if if_not_exists && self.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
+        if if_not_exists && self.databases.names().snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        let source = self.names().resolve(&source)?;
-        if self.scope.cluster_table(&source).is_some() {
+        let source = self.databases.names().resolve(&source)?;
+        if self.databases.scope.cluster_table(&source).is_some() {
             return Err(Error::unsupported(format!(
                 "LIKE of a table of the cluster is not supported; SHOW CREATE TABLE {} tells its columns",
                 source.name
             )));
         }
-        let snapshot = self.names().snapshot_of(&source.database)?;
+        let snapshot = self.databases.names().snapshot_of(&source.database)?;
         let catalog = snapshot.catalog();
         let Some(table) = catalog.table(&source.schema, &source.name) else {
             return Err(match catalog.view(&source.schema, &source.name) {
@@ -64,7 +64,7 @@ impl Ddl<'_> {
         }
         let constraints = constraints.iter().map(Declared::of_table).collect::<Result<Vec<_>>>()?;
         let comments = including.contains(&LikePart::Comments).then(|| table.clone());
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             self.definer.drop_existing(writer, or_replace, &schema, &name)?;
             let id = create_table_of(writer, &schema, &name, declared, &serials)?;
             self.definer.add_constraints(writer, id, &constraints)?;

@@ -2,7 +2,9 @@
 
 use crate::session::transaction::{Before, LocalSetting};
 use crate::session::{Outcome, Session};
-use crate::statement::settings::{parts_of_setting, reset_datafusion, set_datafusion, set_search_path};
+use crate::statement::settings::{
+    Setter, parts_of_setting, reset_datafusion, set_datafusion, set_search_path,
+};
 use datafusion::sql::parser::ResetStatement;
 use datafusion::sql::sqlparser::ast::{ContextModifier, Expr, ObjectName, Set, Value};
 use hypostyle_catalog::pg_catalog::settings::Configured;
@@ -21,14 +23,14 @@ impl Session {
         let statement = if value.is_some() { "SET" } else { "RESET" };
         let change = || {
             let variable = ObjectName::from(parts_of_setting(name));
-            let Some(value) = value else { return self.reset(ResetStatement::Variable(variable)) };
+            let Some(value) = value else { return self.setter().reset(ResetStatement::Variable(variable)) };
             let values = vec![Expr::value(Value::SingleQuotedString(value.to_string()))];
             let scope = is_local.then_some(ContextModifier::Local);
-            self.set(Set::SingleAssignment { scope, hivevar: false, variable, values })
+            self.setter().set(Set::SingleAssignment { scope, hivevar: false, variable, values })
         };
         let run = || {
             let _running = self.enter();
-            self.take_configured()?;
+            self.setter().take_configured()?;
             self.run.lock().begin(&format!("{statement} {name}"));
             self.forget_state(true);
             let changed = self.in_transaction(statement, change);
@@ -40,9 +42,11 @@ impl Session {
         };
         self.meter.charge(|| with_room(name, 0, run))
     }
+}
 
+impl Setter<'_> {
     /// Runs SET: for the session, or for the open transaction.
-    pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
+    pub(super) fn set(&self, set: Set) -> Result<Outcome> {
         let (name, is_local) = match &set {
             Set::SingleAssignment { scope, variable, .. } => {
                 (variable.to_string().to_ascii_lowercase(), *scope == Some(ContextModifier::Local))
@@ -64,7 +68,7 @@ impl Session {
             )
             .with_sqlstate("25P01"));
         }
-        let before = self.before(&name)?;
+        let before = self.value_of(&name)?;
         let set = match set {
             Set::SingleAssignment { hivevar, variable, values, .. } => {
                 Set::SingleAssignment { scope: None, hivevar, variable, values }
@@ -89,7 +93,7 @@ impl Session {
         if !is_local {
             return Ok(());
         }
-        let now = self.before(name)?;
+        let now = self.value_of(name)?;
         if let Some(explicit) = self.transaction.lock().as_mut() {
             for local in explicit.local_settings.iter_mut().filter(|local| is_it(local)) {
                 local.before = now.clone();
@@ -105,7 +109,8 @@ impl Session {
             return Ok(());
         }
         let configured = self.settings.take_configured();
-        if self.is_transaction_failed() {
+        let is_failed = self.transaction.lock().as_ref().is_some_and(|explicit| explicit.aborted.is_some());
+        if is_failed {
             self.settings.undo(configured);
             return Ok(());
         }
@@ -119,7 +124,7 @@ impl Session {
             if let Some(explicit) = self.transaction.lock().as_mut().filter(|_| is_local) {
                 explicit.local_settings.push(local);
             }
-            self.forget_state(true);
+            self.forget_state();
         }
         Ok(())
     }
@@ -128,7 +133,7 @@ impl Session {
     fn set_configured(&self, name: &str, value: &str) -> Result<()> {
         match name {
             "timezone" => self.set_own(name, value).map(drop),
-            "search_path" => set_search_path(&self.scope, &self.settings, value).map(drop),
+            "search_path" => set_search_path(self.scope, self.settings, value).map(drop),
             _ => Ok(()),
         }
     }
@@ -137,11 +142,11 @@ impl Session {
     ///
     /// # Errors
     /// `Unsupported` for one that is everybody's; `UnknownName`.
-    fn before(&self, name: &str) -> Result<Before> {
+    fn value_of(&self, name: &str) -> Result<Before> {
         if matches!(name, "search_path" | "schema") {
             return Ok(Before::SearchPath(self.scope.path(), self.settings.get("search_path")));
         }
-        if let Some(value) = self.setting(name) {
+        if let Some(value) = self.added(name) {
             return Ok(Before::Value(Some(value)));
         }
         if super::settings::is_of_session(name) {
@@ -167,14 +172,14 @@ impl Session {
                     self.settings.force("search_path", &written.unwrap_or_default());
                 }
                 Before::Value(Some(value)) if name.starts_with(OF_DATAFUSION) => {
-                    set_datafusion(self, &name, &value)?;
+                    set_datafusion(self.queries, &name, &value)?;
                 }
                 Before::Value(None) if name.starts_with(OF_DATAFUSION) => {
-                    reset_datafusion(self, &name)?;
+                    reset_datafusion(self.queries, &name)?;
                 }
                 Before::Value(None) => self.settings.reset(&name)?,
                 Before::Value(Some(value)) => {
-                    if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
+                    if let Some(setting) = self.added.write().get_mut(name.as_str()) {
                         setting.value = value;
                         continue;
                     }
@@ -187,7 +192,15 @@ impl Session {
                 }
             }
         }
-        self.forget_state(is_any);
+        if is_any {
+            self.forget_state();
+        }
         Ok(())
+    }
+
+    /// Forgets what was made with the settings of before.
+    fn forget_state(&self) {
+        *self.spare.lock() = None;
+        self.remembered.lock().forget_results();
     }
 }

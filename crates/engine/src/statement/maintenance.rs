@@ -44,17 +44,18 @@ impl Session {
 impl Ddl<'_> {
     /// Renames a view; false when the name is not a view's.
     pub(super) fn rename_view(&self, view: &ObjectName, name: &ObjectName) -> Result<bool> {
-        let Name { database, schema, name: old } = self.names().resolve(view)?;
-        let Some(mut entry) = self.names().snapshot_of(&database)?.catalog().view(&schema, &old).cloned()
+        let Name { database, schema, name: old } = self.databases.names().resolve(view)?;
+        let Some(mut entry) =
+            self.databases.names().snapshot_of(&database)?.catalog().view(&schema, &old).cloned()
         else {
             return Ok(false);
         };
         let Name { database: to, schema: to_schema, name: new } =
-            self.scope.resolve(&hypostyle_sql::identifier::parts_of(name)?, Some(&database))?;
+            self.databases.scope.resolve(&hypostyle_sql::identifier::parts_of(name)?, Some(&database))?;
         if name.0.len() > 1 && (&to, &to_schema) != (&database, &schema) {
             return Err(Error::new(ErrorKind::Syntax, "RENAME keeps a view in its schema"));
         }
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             entry.name = new;
             writer.drop_view(&schema, &old)?;
             writer.create_view(entry)

@@ -64,7 +64,7 @@ impl Ddl<'_> {
             return Err(Error::unsupported("materialized views are not supported in a cluster"));
         }
         let Name { database, schema, name } = self.resolve_new(&create.name, false)?;
-        let catalog = self.names().snapshot_of(&database)?;
+        let catalog = self.databases.names().snapshot_of(&database)?;
         if create.if_not_exists
             && (catalog.table(&schema, &name).is_some() || catalog.catalog().view(&schema, &name).is_some())
         {
@@ -79,7 +79,7 @@ impl Ddl<'_> {
         }
         let query = StoredQuery {
             sql: create.query.to_string(),
-            schema: self.scope.current().1,
+            schema: self.databases.scope.current().1,
             populated: with_data,
         };
         let asked = build::rows_of(create.query.as_ref().clone());
@@ -103,7 +103,7 @@ impl Ddl<'_> {
         let mut columns: Vec<NewColumn> = columns.collect();
         refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
         self.widen_computed(&mut columns, asked, &Parameters::None)?;
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             let id = writer.create_table(&schema, &name, columns)?;
             writer.alter_table(id, |table| {
                 table.query = Some(query);
@@ -124,12 +124,12 @@ impl Ddl<'_> {
     /// not planned: what it reads may come later, or be gone.
     pub(super) fn import_materialized(&self, view: CreateMaterialized) -> Result<()> {
         let CreateMaterialized { create, with_data: populated } = view;
-        let name = self.names().resolve(&create.name)?;
-        let snapshot = self.names().snapshot_of(&name.database)?;
+        let name = self.databases.names().resolve(&create.name)?;
+        let snapshot = self.databases.names().snapshot_of(&name.database)?;
         let table = snapshot.catalog().table(&name.schema, &name.name);
         let id = table.ok_or_else(|| unknown_table(snapshot.catalog(), &name.name))?.id;
         let query = StoredQuery { sql: create.query.to_string(), schema: name.schema.clone(), populated };
-        self.write(&name.database, |writer| {
+        self.databases.write(&name.database, |writer| {
             writer.alter_table(id, |table| {
                 table.query = Some(query);
                 Ok(())
@@ -140,8 +140,8 @@ impl Ddl<'_> {
     /// Runs REFRESH MATERIALIZED VIEW: the rows become those that the query gives now.
     pub(super) fn refresh_materialized(&self, refresh: Refresh) -> Result<Outcome> {
         let Refresh { name: written, concurrently, with_data } = refresh;
-        let (name, written) = (self.names().resolve(&written)?, written.to_string());
-        let snapshot = self.names().snapshot_of(&name.database)?;
+        let (name, written) = (self.databases.names().resolve(&written)?, written.to_string());
+        let snapshot = self.databases.names().snapshot_of(&name.database)?;
         refuse_other_kind(snapshot.catalog(), &name.schema, &name.name, "a materialized view")?;
         let Some(table) = snapshot.table(&name.schema, &name.name).cloned() else {
             return Err(unknown_table(snapshot.catalog(), &written));
@@ -170,7 +170,7 @@ impl Ddl<'_> {
                 .with_sqlstate("42P16"));
             }
         }
-        self.write(&name.database, |writer| {
+        self.databases.write(&name.database, |writer| {
             if query.populated != with_data {
                 writer.alter_table(id, |table| {
                     if let Some(query) = &mut table.query {
@@ -191,10 +191,10 @@ impl Ddl<'_> {
 
     /// Runs the query of a materialized view, whose names are those of where it was made.
     fn rows_of(&self, name: &Name, query: &StoredQuery) -> Result<Outcome> {
-        let before = self.scope.path();
-        self.scope.set_current(&name.database, &query.schema);
+        let before = self.databases.scope.path();
+        self.databases.scope.set_current(&name.database, &query.schema);
         let full_name = |parts: &[String]| {
-            let found = self.scope.resolve(parts, None).ok()?;
+            let found = self.databases.scope.resolve(parts, None).ok()?;
             Some([found.database, found.schema, found.name])
         };
         let outcome = parse_query(&query.sql).and_then(|mut query| {
@@ -202,13 +202,13 @@ impl Ddl<'_> {
             let _asked = qualifiers::rewrite(&mut query, &full_name);
             self.queries.start(build::rows_of(query), &Parameters::None)
         });
-        self.scope.set_path(before);
+        self.databases.scope.set_path(before);
         outcome.map_err(|error| error.nowhere().context(format!("materialized view {}", quoted(&name.name))))
     }
 
     /// Runs ALTER MATERIALIZED VIEW, as the ALTER TABLE that it is.
     pub(super) fn alter_materialized(&self, alter: AlterTable) -> Result<Outcome> {
-        let table = self.names().table_data(&self.names().resolve(&alter.name)?);
+        let table = self.databases.names().table_data(&self.databases.names().resolve(&alter.name)?);
         if table.as_ref().is_some_and(|table| table.entry().query.is_none()) {
             let message = format!("\"{}\" is not a materialized view", alter.name);
             return Err(Error::invalid_input(message).with_sqlstate("42809"));

@@ -71,7 +71,7 @@ impl Dml<'_> {
             Some(OutputClause::Returning { select_items, .. }) => Some(select_items),
             other => refuse_output(other.as_ref()).map(|()| None)?,
         };
-        let target = self.names().target_of(&merge.table)?;
+        let target = self.databases.names().target_of(&merge.table)?;
         let returning = items.map(|items| Returning::of_target(&target, items));
         let given = self.given_source(&merge.source, merge.clauses.len(), parameters)?;
         if let Some((source, _)) = &given {
@@ -107,7 +107,7 @@ impl Dml<'_> {
         let alias = match source {
             _ if clauses < 2 => None,
             TableFactor::Table { name, args: None, sample: None, .. }
-                if self.names().table_of(name).is_some() =>
+                if self.databases.names().table_of(name).is_some() =>
             {
                 None
             }
@@ -125,7 +125,7 @@ impl Dml<'_> {
             Outcome::Stored(_) => return Ok(None),
             rows => self.queries.collected(rows)?,
         };
-        let given = given_table(self.scope, "source", schema, batches)?;
+        let given = given_table(self.databases.scope, "source", schema, batches)?;
         Ok(Some((given.factor(Some(alias)), given)))
     }
 }
@@ -143,7 +143,7 @@ impl Writer<'_> {
         let incoming = &self.scope.give(Relation::Rows { role: "incoming", rows: Arc::new(numbered(rows)?) });
         let keys = keys(target, conflict)?.into_iter();
         let keys = keys.map(|columns| {
-            let within = self.within(target, incoming, &proposed, &columns)?;
+            let within = self.key_conditions(target, incoming, &proposed, &columns)?;
             Ok(Key { columns, within })
         });
         let keys = keys.collect::<Result<Vec<Key>>>()?;
@@ -158,7 +158,7 @@ impl Writer<'_> {
 
     /// Returns what rows of a table of the cluster meet, too, that have a key of the incoming rows, so that
     /// its nodes need not send all keys.
-    fn within(
+    fn key_conditions(
         &self,
         target: &Target,
         incoming: &Given,

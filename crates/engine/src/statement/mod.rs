@@ -13,6 +13,7 @@ mod column;
 mod completion;
 mod constraint;
 mod copy;
+mod databases;
 mod ddl;
 mod declared_constraint;
 mod deferred_keys;
@@ -29,6 +30,7 @@ mod given_types;
 mod golden_plans;
 mod index;
 mod insert;
+mod insert_rows;
 mod key_lookup;
 mod keyed_query;
 mod like_table;
@@ -47,9 +49,9 @@ mod partitions;
 mod partners;
 mod pivot;
 mod planned_parameters;
+mod planner;
 mod prepared;
 mod queries;
-mod query;
 mod referential;
 mod refusal;
 mod renamed_in_views;
@@ -88,12 +90,14 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use attach::show_databases;
+use attempt::drop_attempt;
 use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     CreateFunction, DescribeAlias, ObjectType, Set, ShowCreateObject, Statement, VacuumStatement,
 };
 use dialect::{as_statement, extension, name_columns_for};
 use error_place::{located, located_within};
+use hypostyle_catalog::databases::check_populated;
 use hypostyle_catalog::scope::{Name, Scope, TEMPORARY};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::memory::for_text;
@@ -110,6 +114,7 @@ use hypostyle_types::{Error, ErrorKind, Identity, LogicalType, Result};
 use maintenance::built_in_extension;
 use materialized::refuse_materialized;
 use pivot::write_pivots_out;
+use prepared::deallocate;
 use queries::Queries;
 use refusal::{drop_nothing, refuse, refuse_given};
 use result::for_caller;
@@ -119,6 +124,7 @@ use shares::shares;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use stored_plan::StoredPlan;
 use summarize::summarize;
 use transaction::ATTEMPTS;
 
@@ -131,7 +137,7 @@ impl Session {
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
-        let of_macros = self.parts_of_macros();
+        let of_macros = self.kept_macros().parts();
         let is_known_query = of_macros == 0 && self.remembered.lock().is_query(sql);
         let outcome = match is_known_query {
             true => with_room_for_text(sql, execute),
@@ -142,7 +148,7 @@ impl Session {
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
-        self.take_configured()?;
+        self.setter().take_configured()?;
         self.run.lock().begin(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
@@ -154,7 +160,7 @@ impl Session {
                 })
             }
             Some(Parsed::Keyed(other, query)) if other.given == positional(parameters) => {
-                let run = || match self.keyed_rows(&query, parameters)? {
+                let run = || match self.planner().keyed_rows(&query, parameters)? {
                     Some(outcome) => Ok(outcome),
                     None => self.execute_again(sql, &other, parameters),
                 };
@@ -176,7 +182,7 @@ impl Session {
         let start = || self.start_unpinned();
         let name = *self.next_name.lock();
         let stored =
-            self.in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(insert, parameters))?;
+            self.in_transaction_from(start, sql, ATTEMPTS, || self.dml().insert_values(insert, parameters))?;
         if let Some(outcome) = stored {
             return Ok(outcome);
         }
@@ -193,10 +199,10 @@ impl Session {
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
                 self.finish(outcome).inspect_err(|error| self.abort_transaction(error.message()))?;
-                self.take_configured()?;
+                self.setter().take_configured()?;
             }
             let parameters = shares.as_ref().map_or(parameters, |shares| &shares[index]);
-            let may_change = Kind::of(statement).may_change_session();
+            let may_change = Kind::read(statement).may_change_session();
             self.forget_state(may_change);
             let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
@@ -225,7 +231,8 @@ impl Session {
             false => with_more_room(sql, || self.execute_parsed(statement, parameters)),
         }?;
         let given = || GivenQuery::recognize(other, parameters, &outcome).map(Arc::new).map(Parsed::Given);
-        let known = if other.reads_nothing { given() } else { self.as_keyed(other, parameters, &outcome) };
+        let known =
+            if other.reads_nothing { given() } else { self.planner().as_keyed(other, parameters, &outcome) };
         if let Some(known) = known {
             self.remembered.lock().put(sql, known);
         }
@@ -247,7 +254,7 @@ impl Session {
 
     /// Returns what a statement that is read means now, and says what [`Self::read`] does.
     pub(super) fn meant(&self, sql: &str, mut statement: SqlStatement) -> Result<(SqlStatement, bool)> {
-        let is_expanded = self.expand_macros(sql, &mut statement)?;
+        let is_expanded = self.kept_macros().expand(sql, &mut statement)?;
         let full_name = |parts: &[String]| {
             let name = self.scope.resolve(parts, None).ok()?;
             Some([name.database, name.schema, name.name])
@@ -303,7 +310,7 @@ impl Session {
             SqlStatement::CreateOrderIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Order),
             SqlStatement::CreateSequence(definition) => self.ddl().create_sequence(*definition),
             SqlStatement::DiscardTemporary => self.discard_temporary(),
-            SqlStatement::DropMacro { name, if_exists } => self.drop_macro(&name, if_exists),
+            SqlStatement::DropMacro { name, if_exists } => self.kept_macros().drop_macro(&name, if_exists),
             SqlStatement::Explain(options, explained) => match *explained {
                 SqlStatement::Tree(explained) => self.explain_with(options, &explained, parameters),
                 _ => Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE")),
@@ -312,14 +319,14 @@ impl Session {
             SqlStatement::Extension { name } => built_in_extension(&name),
             SqlStatement::ImportDatabase { directory } => self.import_database(Path::new(&directory)),
             SqlStatement::Kill(kill) => kill_session(&self.engine, &self.identity, kill),
-            SqlStatement::Pragma(pragma) => self.pragma(pragma),
+            SqlStatement::Pragma(pragma) => self.setter().pragma(pragma),
             SqlStatement::ReadPartition { text } => self.read_partition(&text),
             SqlStatement::RefreshMaterialized(refresh) => self.ddl().refresh_materialized(refresh),
-            SqlStatement::ResetVariable { name } => self.reset_variable(&name),
+            SqlStatement::ResetVariable { name } => self.kept_macros().reset_variable(&name),
             SqlStatement::Refused(why) => Err(Error::unsupported(why)),
             SqlStatement::SetConstraints(set) => self.set_constraints(set),
             SqlStatement::SetSchema { name } => set_search_path(&self.scope, &self.settings, &name),
-            SqlStatement::SetVariable { name, query } => self.set_variable(&name, *query),
+            SqlStatement::SetVariable { name, query } => self.kept_macros().set_variable(&name, *query),
             SqlStatement::ShowDatabases => show_databases(&self.scope, &self.identity),
             SqlStatement::ShowIndexes => self.names().show_indexes(),
             SqlStatement::ShowPartitions { query } => self.show_partitions(&query, parameters),
@@ -338,7 +345,7 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Outcome> {
         if let DfStatement::Statement(inner) = &mut statement
-            && Kind::of(sql).is_of_rows()
+            && Kind::read(sql).is_of_rows()
         {
             if let Statement::Query(query) = inner.as_mut() {
                 name_told_columns(query);
@@ -353,11 +360,11 @@ impl Session {
         if let Some(insert) = ValuesInsert::recognize(&statement) {
             let insert = Arc::new(insert);
             self.remembered.lock().put(sql, Parsed::Insert(insert.clone()));
-            if let Some(outcome) = self.insert_values(&insert, parameters)? {
+            if let Some(outcome) = self.dml().insert_values(&insert, parameters)? {
                 return Ok(outcome);
             }
             let outcome = self.execute_parsed(statement, parameters);
-            return outcome.map_err(|error| self.told_of_column(error, &insert, parameters));
+            return outcome.map_err(|error| self.dml().told_of_column(error, &insert, parameters));
         }
         self.execute_parsed(statement, parameters)
     }
@@ -365,9 +372,9 @@ impl Session {
     fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let inner = match statement {
             DfStatement::Statement(inner) => inner,
-            DfStatement::Reset(reset) => return self.reset(reset),
+            DfStatement::Reset(reset) => return self.setter().reset(reset),
             DfStatement::Explain(explain) => return self.explain(explain, parameters),
-            other => return self.query(other, parameters),
+            other => return self.planner().query(other, parameters),
         };
         match *inner {
             Statement::CreateTable(create) => self.ddl().create_table(create, parameters),
@@ -398,12 +405,13 @@ impl Session {
             Statement::Set(Set::SetTransaction { .. }) => Err(Error::unsupported(
                 "modes are of one transaction: write them after BEGIN, or as SET TRANSACTION within it",
             )),
-            Statement::Set(set) => self.set(set),
-            Statement::ShowVariable { variable } => {
-                self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
-            }
+            Statement::Set(set) => self.setter().set(set),
+            Statement::ShowVariable { variable } => self
+                .setter()
+                .show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join(".")),
             Statement::CreateFunction(function) if let Some(attempt) = Attempt::read(&function) => {
-                Ok(self.keep_attempt(attempt))
+                *self.attempt.lock() = Some(attempt);
+                Ok(DONE)
             }
             Statement::CreateFunction(CreateFunction { language: Some(language), .. })
                 if !language.value.eq_ignore_ascii_case("sql") =>
@@ -417,10 +425,15 @@ impl Session {
             Statement::CreateDatabase { .. } => Err(Error::unsupported(
                 "CREATE DATABASE is not supported; a database is a directory, made when it is opened first or attached",
             )),
-            Statement::CreateMacro { or_replace, temporary, name, args, definition } => {
-                self.create_macro(&name, or_replace, temporary, args.unwrap_or_default(), definition)
+            Statement::CreateMacro { or_replace, temporary, name, args, definition } => self
+                .kept_macros()
+                .create_macro(&name, or_replace, temporary, args.unwrap_or_default(), definition),
+            Statement::DropFunction(drop) => {
+                if drop_attempt(&mut self.attempt.lock(), &drop) {
+                    return Ok(DONE);
+                }
+                self.kept_macros().drop_functions(&drop)
             }
-            Statement::DropFunction(drop) => self.drop_functions(&drop),
             Statement::DropProcedure { if_exists, proc_desc, .. } => {
                 let mut names = proc_desc.iter().map(|procedure| procedure.name.to_string());
                 names.try_for_each(|name| drop_nothing("procedure", &name, if_exists, "42883")).map(|()| DONE)
@@ -434,13 +447,13 @@ impl Session {
                 if let Some(outcome) = self.call_attempt(&mut query)? {
                     return Ok(outcome);
                 }
-                if let Some(outcome) = self.whole_table(&query)? {
+                if let Some(outcome) = self.planner().whole_table(&query)? {
                     return Ok(outcome);
                 }
                 name_columns_for(&mut query, self.settings.is_wire());
                 self.keep_locked_rows(&query, parameters)?;
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
-                self.query_for_result(statement, parameters)
+                self.planner().query_for_result(statement, parameters)
             }
             Statement::ShowCreate {
                 obj_type: ShowCreateObject::Table | ShowCreateObject::View,
@@ -448,7 +461,7 @@ impl Session {
             } => self.names().show_create(&obj_name),
             Statement::ShowTables { show_options, .. } => show_tables(self, &self.scope, show_options),
             Statement::ExplainTable { table_name, .. } => {
-                self.describe_query(build::all_rows(build::table(table_name, None)), parameters)
+                self.planner().describe_query(build::all_rows(build::table(table_name, None)), parameters)
             }
             Statement::Explain { describe_alias, statement, .. }
                 if describe_alias != DescribeAlias::Explain && matches!(*statement, Statement::Query(_)) =>
@@ -457,7 +470,7 @@ impl Session {
                     return Err(Error::internal("a query that is none"));
                 };
                 name_columns(&mut query);
-                self.describe_query(*query, parameters)
+                self.planner().describe_query(*query, parameters)
             }
             Statement::Delete(delete) => self.dml().delete(delete, parameters),
             Statement::Update(update) => self.dml().update(update, parameters),
@@ -491,7 +504,7 @@ impl Session {
             Statement::Execute { name: Some(name), parameters, immediate: false, .. } => {
                 self.execute_prepared(&name, &parameters)
             }
-            Statement::Deallocate { name, .. } => self.deallocate(&name),
+            Statement::Deallocate { name, .. } => deallocate(&mut self.prepared.lock(), &name),
             Statement::CreateIndex(index) => self.ddl().create_index(&index, DeclaredIndex::Key),
             Statement::Vacuum(VacuumStatement {
                 full: _,
@@ -509,7 +522,7 @@ impl Session {
             Statement::CreateType { .. } => Err(Error::unsupported(
                 "CREATE TYPE is not supported; for an enumeration take VARCHAR with CHECK (column IN ('one', 'other'))",
             )),
-            other => self.query(DfStatement::Statement(Box::new(other)), parameters),
+            other => self.planner().query(DfStatement::Statement(Box::new(other)), parameters),
         }
     }
 
@@ -538,7 +551,30 @@ impl Session {
                 return Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE"));
             }
         }
-        self.query(DfStatement::Explain(explain), parameters)
+        self.planner().query(DfStatement::Explain(explain), parameters)
+    }
+
+    /// Returns the whole of a table or view.
+    pub fn table(&self, name: &str) -> Result<Outcome> {
+        let _running = self.enter();
+        self.run.lock().begin(&format!("table {name}"));
+        self.start()?;
+        let Name { database, schema, name: relation } = self.scope.resolve(&split_name(name), None)?;
+        if self.scope.foreign(&database).is_some() {
+            return self.planner().whole_relation([&database, &schema, &relation]);
+        }
+        let snapshot = self.scope.database(&database)?.snapshot;
+        let full = Name::new(&database, &schema, &relation);
+        let is_of_cluster = self.scope.cluster_table(&full).is_some();
+        if let Some(table) = snapshot.table(&schema, &relation).filter(|_| !is_of_cluster) {
+            check_populated(table.entry())?;
+            let threads = self.engine.options().threads;
+            return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
+        }
+        if snapshot.catalog().view(&schema, &relation).is_none() && !is_of_cluster {
+            return Err(unknown_table(snapshot.catalog(), name));
+        }
+        self.planner().whole_relation([&database, &schema, &relation])
     }
 
     /// Appends rows that are already in the shape of the caller: by name or by position.
@@ -656,6 +692,21 @@ impl Session {
                 Ok((stored.schema(), stored.batches()?))
             }
             Outcome::Done { .. } => Ok((Arc::new(Schema::empty()), Vec::new())),
+        }
+    }
+
+    /// Hands on the rows of an outcome, which are never all in memory where they are computed.
+    pub(crate) fn each_batch(
+        &self,
+        outcome: Outcome,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        match outcome {
+            Outcome::Stream { stream, .. } => self.for_each(stream, each),
+            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
+                each(batch)?;
+                self.check_interrupt()
+            }),
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the names in a statement stand for.
 
 use crate::session::Session;
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 use hypostyle_catalog::scope::Scope;
 use std::sync::Arc;
 
@@ -15,4 +16,9 @@ impl Session {
     pub(super) fn names(&self) -> Names<'_> {
         Names { scope: &self.scope }
     }
+}
+
+/// Returns a name with its schema before it.
+pub(super) fn name_in_full(schema: &str, name: &str) -> ObjectName {
+    ObjectName([schema, name].map(|part| ObjectNamePart::Identifier(Ident::with_quote('"', part))).into())
 }

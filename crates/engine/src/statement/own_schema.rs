@@ -19,13 +19,16 @@ impl Ddl<'_> {
     /// become calls of the functions that read them, which whoever reads the view must be allowed.
     pub(super) fn name_schemas(&self, database: &str, query: &mut Query) {
         if self.identity.privileges.machine {
-            called_with_names(query, &|name| reader_of(name).filter(|_| !self.names().is_relation(name)));
+            called_with_names(query, &|name| {
+                reader_of(name).filter(|_| !self.databases.names().is_relation(name))
+            });
         }
-        self.names().name_schemas_of_sequences(database, query);
+        self.databases.names().name_schemas_of_sequences(database, query);
         without_schema(query, &mut |object| {
-            let found = self.names().resolve(object).ok().filter(|found| found.database == database);
+            let found =
+                self.databases.names().resolve(object).ok().filter(|found| found.database == database);
             if let Some(found) = found
-                && self.names().is_apart(&found, |catalog, schema, name| {
+                && self.databases.names().is_apart(&found, |catalog, schema, name| {
                     catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some()
                 })
             {

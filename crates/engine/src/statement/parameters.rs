@@ -58,7 +58,7 @@ impl Session {
     /// Those of parsing it, and of planning it if it is a query.
     pub fn describe_statement(&self, sql: &str, given: &[Option<DataType>]) -> Result<Described> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
-        with_room(sql, self.parts_of_macros(), || {
+        with_room(sql, self.kept_macros().parts(), || {
             let _running = self.enter();
             self.check_killed()?;
             let name = *self.next_name.lock();

@@ -1,9 +1,10 @@
 //! SHOW PARTITIONS FOR, which says how the rows of a query are read in parts, and READ PARTITION, which
 //! reads one (docs/sql.md, "Partitions of a query").
 
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::transaction::Explicit;
+use crate::session::{Outcome, Parameters, Session, Waits};
 use crate::statement::dialect::name_columns_for;
-use crate::statement::query::refuse_inner_writes;
+use crate::statement::planner::refuse_inner_writes;
 use crate::statement::result::Purpose;
 use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -11,6 +12,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Statement;
+use hypostyle_catalog::scope::Scope;
 use hypostyle_cluster::codec;
 use hypostyle_cluster::node::Node;
 use hypostyle_cluster::partitions::{Partition, partitions, reads};
@@ -30,7 +32,7 @@ struct OtherState<'a> {
 }
 
 impl<'a> OtherState<'a> {
-    fn of(session: &'a Session, node: Arc<Node>, catalog: Catalog) -> Self {
+    fn new(session: &'a Session, node: Arc<Node>, catalog: Catalog) -> Self {
         let before = session.scope.replace_cluster(Some((node, Arc::new(catalog))));
         Self { session, before }
     }
@@ -50,12 +52,12 @@ impl Session {
                 "the query of SHOW PARTITIONS has no parameters: write their values in it",
             ));
         }
-        self.check_unchanged()?;
+        check_unchanged(self.transaction.lock().as_ref())?;
         let plan = self.plan_of_query(query)?;
         let mut ticket = Ticket {
             sql: query.into(),
             meaning: meaning(&plan),
-            settings: self.settings_of_rows(),
+            settings: settings_of_rows(&self.scope, self.setter().own_setting("timezone")),
             place: Place::Database,
         };
         let Some((node, catalog)) = self.in_cluster().cluster().map(|(node, known)| {
@@ -90,15 +92,17 @@ impl Session {
     /// Runs `READ PARTITION 'text'`.
     pub(super) fn read_partition(&self, text: &str) -> Result<Outcome> {
         let ticket = Ticket::decode(text)?;
-        self.check_settings(&ticket)?;
+        let own = settings_of_rows(&self.scope, self.setter().own_setting("timezone"));
+        check_settings(&own, &ticket.settings)?;
+        let read_now = || self.planner().start_query(self.plan_of_query(&ticket.sql)?, Purpose::Result);
         match &ticket.place {
-            Place::Database if self.in_cluster().cluster().is_none() => self.read_now(&ticket),
+            Place::Database if self.in_cluster().cluster().is_none() => read_now(),
             Place::Database => Err(elsewhere("a database that is no node of a cluster")),
             Place::Node { cluster, node, address } => match self.in_cluster().cluster() {
                 Some((own, now)) => {
                     Rows::check_cluster(*cluster, &now)?;
                     match own.id() == *node {
-                        true => self.read_now(&ticket),
+                        true => read_now(),
                         false => {
                             Err(elsewhere(&format!("the node at {address}: it reads what is there only")))
                         }
@@ -108,11 +112,6 @@ impl Session {
             },
             Place::Cluster(rows) => self.read_then(&ticket, rows),
         }
-    }
-
-    /// Reads the rows of a ticket in the state of now.
-    fn read_now(&self, ticket: &Ticket) -> Result<Outcome> {
-        self.start_query(self.plan_of_query(&ticket.sql)?, Purpose::Result)
     }
 
     /// Reads the rows of a ticket in the state that it is of.
@@ -130,7 +129,7 @@ impl Session {
         let now = node.known_catalog()?;
         let catalog = rows.catalog(&now)?;
         let known: BTreeSet<TableId> = rows.tables.iter().map(|rows| rows.table).collect();
-        let _then = OtherState::of(self, node, catalog);
+        let _then = OtherState::new(self, node, catalog);
         let plan = self.plan_of_query(&ticket.sql)?;
         let functions = codec::functions(&self.context.copied_config()).map_err(from_datafusion)?;
         let read = reads(&plan, &functions).map_err(from_datafusion)?;
@@ -142,7 +141,7 @@ impl Session {
             .with_sqlstate("55000"));
         }
         check_meaning(ticket, &plan)?;
-        self.start_query(plan, Purpose::Result)
+        self.planner().start_query(plan, Purpose::Result)
     }
 
     /// Plans a query of the caller's, for its rows.
@@ -154,52 +153,51 @@ impl Session {
         let Statement::Query(mut query) = *inner else { return Err(others()) };
         name_columns_for(&mut query, self.settings.is_wire());
         let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
-        let plan = self.plan(statement, &Parameters::None)?;
+        let plan = self.planner().plan(statement, &Parameters::None)?;
         refuse_inner_writes(&plan)?;
         Ok(plan)
     }
+}
 
-    /// Refuses partitions of rows that only the open transaction sees.
-    fn check_unchanged(&self) -> Result<()> {
-        let transaction = self.transaction.lock();
-        let changes = transaction.as_ref().is_some_and(|explicit| {
-            !explicit.cluster.deleted.is_empty()
-                || explicit.transactions.iter().any(|(_, transaction)| !transaction.is_empty())
-        });
-        match changes {
-            true => Err(Error::unsupported(
-                "partitions are read by other sessions, which do not see what this transaction has changed: COMMIT \
-                 before",
-            )),
-            false => Ok(()),
+/// Refuses partitions of rows that only the open transaction sees.
+fn check_unchanged(transaction: Option<&Explicit>) -> Result<()> {
+    let changes = transaction.is_some_and(|explicit| {
+        !explicit.cluster.deleted.is_empty()
+            || explicit.transactions.iter().any(|(_, transaction)| !transaction.is_empty())
+    });
+    match changes {
+        true => Err(Error::unsupported(
+            "partitions are read by other sessions, which do not see what this transaction has changed: COMMIT \
+             before",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Returns what decides about the rows of a query, or what its names mean: the time zone, and where names are
+/// looked up.
+fn settings_of_rows(scope: &Scope, zone: Option<String>) -> Vec<(String, String)> {
+    let (database, schemas) = scope.search();
+    vec![
+        ("timezone".into(), zone.unwrap_or_default()),
+        ("current database".into(), database),
+        ("search_path".into(), schemas.join(", ")),
+    ]
+}
+
+/// Checks that the session that reads a partition has the settings of the one that made it.
+fn check_settings(own: &[(String, String)], made: &[(String, String)]) -> Result<()> {
+    for (name, value) in made {
+        let here = own.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        if here != Some(value) {
+            let here = here.unwrap_or("nothing");
+            return Err(Error::invalid_input(format!(
+                "the partition was made with {name} '{value}', and this session has '{here}': set it before"
+            ))
+            .with_sqlstate("22023"));
         }
     }
-
-    /// Returns the settings that decide about the rows of a query, or what its names mean.
-    fn settings_of_rows(&self) -> Vec<(String, String)> {
-        let (database, schemas) = self.scope.search();
-        let zone = self.own_setting("timezone").unwrap_or_default();
-        vec![
-            ("timezone".into(), zone),
-            ("current database".into(), database),
-            ("search_path".into(), schemas.join(", ")),
-        ]
-    }
-
-    fn check_settings(&self, ticket: &Ticket) -> Result<()> {
-        let own = self.settings_of_rows();
-        for (name, value) in &ticket.settings {
-            let here = own.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-            if here != Some(value) {
-                let here = here.unwrap_or("nothing");
-                return Err(Error::invalid_input(format!(
-                    "the partition was made with {name} '{value}', and this session has '{here}': set it before"
-                ))
-                .with_sqlstate("22023"));
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// Returns a hash of what a query means: of its plan, which has the definitions of views in it and the
@@ -240,4 +238,23 @@ fn shown(rows: Vec<(Option<String>, String, String)>) -> Result<Outcome> {
     );
     let batch = batch.map_err(|error| Error::internal(format!("cannot list partitions: {error}")))?;
     Ok(Outcome::batch(batch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::test_queries::Alone;
+
+    #[test]
+    fn a_partition_is_read_with_the_settings_that_it_was_made_with() {
+        let alone = Alone::new();
+        let of_zone = |zone: &str| settings_of_rows(&alone.scope, Some(zone.to_string()));
+        assert!(check_settings(&of_zone("UTC"), &of_zone("UTC")).is_ok());
+        let refused = check_settings(&of_zone("UTC"), &of_zone("Asia/Tokyo")).unwrap_err();
+        assert_eq!(refused.sqlstate(), "22023");
+        assert!(refused.message().contains("timezone 'Asia/Tokyo'"));
+        // Another release may know more of them.
+        let more = [("other".to_string(), "on".to_string())];
+        assert!(check_settings(&of_zone("UTC"), &more).unwrap_err().message().contains("'nothing'"));
+    }
 }

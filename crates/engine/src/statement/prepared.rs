@@ -18,6 +18,7 @@ use hypostyle_sql::common_table::writes_within;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::{build, selected};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 impl Session {
@@ -47,7 +48,7 @@ impl Session {
                 data_types: Vec::new(),
                 statement: statement.clone(),
             };
-            let plan = self.plan(DfStatement::Statement(Box::new(prepare)), &Parameters::None)?;
+            let plan = self.planner().plan(DfStatement::Statement(Box::new(prepare)), &Parameters::None)?;
             debug_assert!(matches!(plan, LogicalPlan::Statement(_)));
         }
         self.prepared.lock().insert(name, Prepared { statement, types, _memory: memory });
@@ -56,7 +57,7 @@ impl Session {
 
     pub(super) fn execute_prepared(&self, name: &ObjectName, arguments: &[Expr]) -> Result<Outcome> {
         let name = last_of(name)?;
-        let Prepared { statement, types, .. } = self.prepared(&name)?;
+        let Prepared { statement, types, .. } = known(&self.prepared.lock(), &name)?.clone();
         let mut values = constants(self, arguments)?;
         let zone = self.compiler().time_zone();
         for ((value, logical_type), number) in values.iter_mut().zip(&types).zip(1..) {
@@ -74,26 +75,26 @@ impl Session {
         }
         self.execute_parsed(DfStatement::Statement(statement), &Parameters::Positional(values))
     }
+}
 
-    pub(super) fn deallocate(&self, name: &Ident) -> Result<Outcome> {
-        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
-            self.prepared.lock().clear();
-            return Ok(DONE);
-        }
-        let name = fold(name);
-        self.prepared(&name)?;
-        self.prepared.lock().remove(&name);
-        Ok(DONE)
+/// Runs DEALLOCATE.
+pub(super) fn deallocate(prepared: &mut HashMap<String, Prepared>, name: &Ident) -> Result<Outcome> {
+    if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
+        prepared.clear();
+        return Ok(DONE);
     }
+    let name = fold(name);
+    known(prepared, &name)?;
+    prepared.remove(&name);
+    Ok(DONE)
+}
 
-    fn prepared(&self, name: &str) -> Result<Prepared> {
-        let prepared = self.prepared.lock();
-        prepared.get(name).cloned().ok_or_else(|| {
-            let suggestion = did_you_mean(name, prepared.keys().map(String::as_str));
-            Error::new(ErrorKind::UnknownName, format!("no prepared statement \"{name}\"{suggestion}"))
-                .with_sqlstate("26000")
-        })
-    }
+fn known<'a>(prepared: &'a HashMap<String, Prepared>, name: &str) -> Result<&'a Prepared> {
+    prepared.get(name).ok_or_else(|| {
+        let suggestion = did_you_mean(name, prepared.keys().map(String::as_str));
+        Error::new(ErrorKind::UnknownName, format!("no prepared statement \"{name}\"{suggestion}"))
+            .with_sqlstate("26000")
+    })
 }
 
 /// Returns the values of expressions without columns.

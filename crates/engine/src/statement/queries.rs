@@ -8,8 +8,6 @@ use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
-use hypostyle_bind::bind_statement;
-use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, LogicalType, Result};
 
@@ -143,11 +141,11 @@ impl Transactions for Session {
 
 impl Queries for Session {
     fn start_statement(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        self.query(statement, parameters)
+        self.planner().query(statement, parameters)
     }
 
     fn start_plan(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
-        self.start_query(plan, purpose)
+        self.planner().start_query(plan, purpose)
     }
 
     fn result(&self, statement: Statement, parameters: &Parameters) -> Result<Outcome> {
@@ -163,26 +161,19 @@ impl Queries for Session {
     }
 
     fn plan_statement(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
-        self.plan(statement, parameters)
+        self.planner().plan(statement, parameters)
     }
 
     fn plan_as_written(&self, statement: Statement) -> Result<LogicalPlan> {
-        let state = self.context.state();
-        let statement = DfStatement::Statement(Box::new(statement));
-        let snapshot = self.scope.current_database()?.snapshot;
-        let may_be_small = self.names().may_be_small(&statement);
-        let planned = async move {
-            bind_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
-        };
-        if may_be_small { self.wait_here(planned) } else { self.wait_apart(planned) }
+        self.planner().plan_as_written(statement)
     }
 
     fn columns(&self, query: Query, parameters: &Parameters) -> Result<Vec<(String, LogicalType, bool)>> {
-        Self::describe(&self.query(as_statement(query), parameters)?)
+        Self::describe(&self.planner().query(as_statement(query), parameters)?)
     }
 
     fn columns_in(&self, database: &str, query: Query) -> Result<Vec<(String, LogicalType, bool)>> {
-        Self::describe(&self.query_from(database, as_statement(query))?)
+        Self::describe(&self.planner().query_from(database, as_statement(query))?)
     }
 
     fn proceed(&self) -> Result<()> {

@@ -196,7 +196,7 @@ impl Dml<'_> {
                 "old and new in RETURNING from a table of the cluster",
             )?;
         }
-        self.write(&target.database, |writer| {
+        self.databases.write(&target.database, |writer| {
             let (rows, count) = change(writer)?;
             let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
             let outcome = match &returning.joined {
@@ -215,7 +215,7 @@ impl Dml<'_> {
         rows: Vec<RecordBatch>,
         parameters: &Parameters,
     ) -> Result<Outcome> {
-        let mut schema = self.names().schema_of_rows(target)?;
+        let mut schema = self.databases.names().schema_of_rows(target)?;
         if returning.has_versions() {
             let own = schema.fields().iter().map(|field| field.as_ref().clone());
             schema = Arc::new(Schema::new(own.chain(fields_of(target, schema.fields())).collect::<Vec<_>>()));
@@ -228,7 +228,7 @@ impl Dml<'_> {
         if let Some(columns) = returning.columns(target) {
             return columns.outcome(&schema, &rows).map_err(|error| cannot_return(&error));
         }
-        let given = given_table(self.scope, "returned", schema, rows)?;
+        let given = given_table(self.databases.scope, "returned", schema, rows)?;
         let from = build::alone(given.factor(Some(build::name(&target.alias))));
         let mut query = build::select_where(returning.items.clone(), vec![from], None);
         if let Some(versions) = &returning.versions {

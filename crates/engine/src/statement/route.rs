@@ -1,6 +1,6 @@
 //! The way that a query takes from its plan to its rows. Those before it need no plan: a text that was
 //! remembered with its values (`session::statement_cache`), and all rows of one table
-//! (`Session::whole_table`), which come as [`Route::Stored`] does.
+//! (`Planner::whole_table`), which come as [`Route::Stored`] does.
 
 use crate::session::Outcome;
 use crate::statement::key_lookup::Indexes;

@@ -195,11 +195,13 @@ impl Ddl<'_> {
         if clauses.written.restart.is_some() {
             return Err(syntax("RESTART is for ALTER SEQUENCE; write START"));
         }
-        if if_exists && self.names().snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some() {
+        if if_exists
+            && self.databases.names().snapshot_of(&database)?.catalog().sequence(&schema, &name).is_some()
+        {
             return Ok(DONE);
         }
         let mut sequence = clauses.define(&schema, &name)?;
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             if let Some(Some(owner)) = &clauses.written.owner {
                 sequence.owner = Some(self.definer.owner_in_database(&database, writer, owner)?);
             }
@@ -212,14 +214,14 @@ impl Ddl<'_> {
         let SequenceDefinition { if_exists, name, clauses, .. } = definition;
         let clauses = Clauses::read(clauses)?;
         if !if_exists {
-            self.names().check_schema_of(&name)?;
+            self.databases.names().check_schema_of(&name)?;
         }
-        let name = self.names().resolve(&name)?;
+        let name = self.databases.names().resolve(&name)?;
         if self.alter_in_cluster(&name, &clauses)? {
             return Ok(DONE);
         }
         let Name { database, schema, name } = name;
-        self.write(&database, |writer| {
+        self.databases.write(&database, |writer| {
             refuse_other_kind(writer.catalog(), &schema, &name, "a sequence")?;
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
                 return if if_exists { Ok(DONE) } else { Err(unknown_sequence(writer.catalog(), &name)) };

@@ -1,13 +1,19 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
-use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads};
+use crate::session::cluster::wait_for_cluster;
+use crate::session::statement_cache::Remembered;
+use crate::session::transaction::Explicit;
+use crate::session::{
+    AddedSetting, Engine, LOCK_TIMEOUT, Outcome, Parameters, Session, checked_threads, take_environment,
+};
 use crate::statement::dialect::parse;
 use crate::statement::queries::Queries;
-use crate::statement::query::name_value;
 use crate::statement::refusal::missing;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::execution::context::SessionState;
+use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, ObjectName, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions,
@@ -25,8 +31,9 @@ use hypostyle_plan::join_order::JoinOrder;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::statement::Pragma;
 use hypostyle_storage::{QUIET, SCHEMA_MAIN, Synchronous};
-use hypostyle_sync::Mutex;
+use hypostyle_sync::{Mutex, RwLock};
 use hypostyle_types::{Error, ErrorKind, Identity, Result, did_you_mean};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -188,7 +195,56 @@ pub fn parse_bytes(text: &str) -> Result<u64> {
     Ok((number * factor) as u64)
 }
 
+/// What SET, RESET, SHOW and PRAGMA may touch.
+pub(crate) struct Setter<'a> {
+    pub(super) queries: &'a dyn Queries,
+    pub(super) engine: &'a Arc<Engine>,
+    /// Has the planner's settings.
+    pub(super) context: &'a SessionContext,
+    pub(super) scope: &'a Arc<Scope>,
+    /// Those that clients of PostgreSQL know.
+    pub(super) settings: &'a Settings,
+    pub(super) identity: &'a Identity,
+    /// Those of the program around the engine.
+    pub(super) added: &'a RwLock<BTreeMap<&'static str, AddedSetting>>,
+    /// Made with the settings of before.
+    pub(super) spare: &'a Mutex<Option<SessionState>>,
+    pub(super) remembered: &'a Mutex<Remembered>,
+    /// Keeps what SET LOCAL has set.
+    pub(super) transaction: &'a Mutex<Option<Explicit>>,
+    pub(super) next_name: &'a Mutex<Option<Uuid>>,
+    pub(super) synced_replicas: &'a AtomicU32,
+}
+
 impl Session {
+    pub(crate) fn setter(&self) -> Setter<'_> {
+        Setter {
+            queries: self,
+            engine: &self.engine,
+            context: &self.context,
+            scope: &self.scope,
+            settings: &self.settings,
+            identity: &self.identity,
+            added: &self.added_settings,
+            spare: &self.spare_state,
+            remembered: &self.remembered,
+            transaction: &self.transaction,
+            next_name: &self.next_name,
+            synced_replicas: &self.synced_replicas,
+        }
+    }
+}
+
+impl Setter<'_> {
+    /// Returns the value of a setting of the program around the engine.
+    pub(super) fn added(&self, name: &str) -> Option<String> {
+        self.added.read().get(name).map(|setting| setting.value.clone())
+    }
+
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.transaction.lock().is_some()
+    }
+
     /// Runs SET for all statements that follow.
     pub(super) fn set_for_session(&self, set: Set) -> Result<Outcome> {
         self.assign(set).map_err(wrong_value)
@@ -197,7 +253,7 @@ impl Session {
     fn assign(&self, set: Set) -> Result<Outcome> {
         if let Set::SingleAssignment { variable, values, .. } = &set {
             let name = variable.to_string().to_ascii_lowercase();
-            if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
+            if let Some(setting) = self.added.write().get_mut(name.as_str()) {
                 let [value] = values.as_slice() else { return Err(unknown(&name)) };
                 setting.value = (setting.check)(&text_of(value))?;
                 return Ok(Outcome::Done { rows_affected: None });
@@ -208,21 +264,21 @@ impl Session {
                     other => text_of(other),
                 };
                 return set_search_path(
-                    &self.scope,
-                    &self.settings,
+                    self.scope,
+                    self.settings,
                     &values.iter().map(schema).collect::<Vec<_>>().join(", "),
                 );
             }
             if is_own_setting(&name) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
-            check_engine_setting(&self.identity, &name)?;
+            check_engine_setting(self.identity, &name)?;
             values.iter().try_for_each(|value| check_bounds(&name, &text_of(value)))?;
         }
         if let Set::SetTimeZone { value, .. } = &set {
             return self.set_own("timezone", &text_of(value));
         }
-        self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+        self.queries.start_statement(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
     }
 
     pub(super) fn reset(&self, reset: ResetStatement) -> Result<Outcome> {
@@ -243,13 +299,13 @@ impl Session {
             InStages::NAME => return self.set_own(name, "auto"),
             STATEMENT_ID => return self.set_own(name, ""),
             SYNCED_REPLICAS => return self.set_own(name, "1"),
-            "search_path" | "schema" => return set_search_path(&self.scope, &self.settings, SCHEMA_MAIN),
-            own if is_own_setting(own) || self.setting(own).is_some() => {
+            "search_path" | "schema" => return set_search_path(self.scope, self.settings, SCHEMA_MAIN),
+            own if is_own_setting(own) || self.added(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
-            _ => check_engine_setting(&self.identity, name)?,
+            _ => check_engine_setting(self.identity, name)?,
         }
-        self.query(DfStatement::Reset(reset), &Parameters::None)
+        self.queries.start_statement(DfStatement::Reset(reset), &Parameters::None)
     }
 
     /// Runs `PRAGMA name` and `PRAGMA name = value`.
@@ -257,7 +313,9 @@ impl Session {
         match value {
             Some(value) => self.set_own(&name.to_ascii_lowercase(), &value).map_err(wrong_value),
             None => match table_of_info(&name) {
-                Some(call) => self.query(parse(&format!("SELECT * FROM pragma_{call}"))?, &Parameters::None),
+                Some(call) => self
+                    .queries
+                    .start_statement(parse(&format!("SELECT * FROM pragma_{call}"))?, &Parameters::None),
                 None => self.show(name),
             },
         }
@@ -299,7 +357,7 @@ impl Session {
             }
             "timezone" => {
                 let zone = session_zone(value)?;
-                let done = set_datafusion(self, "datafusion.execution.time_zone", &zone)?;
+                let done = set_datafusion(self.queries, "datafusion.execution.time_zone", &zone)?;
                 self.settings.force(name, &zone);
                 return Ok(done);
             }
@@ -307,9 +365,9 @@ impl Session {
                 self.settings.set(name, value)?;
                 return Ok(Outcome::Done { rows_affected: None });
             }
-            STATEMENT_ID => return identify_statement(&self.next_name, value),
-            CLUSTER_EPOCH => return self.wait_for_cluster(value),
-            SYNCED_REPLICAS => return set_synced_replicas(&self.synced_replicas, value),
+            STATEMENT_ID => return identify_statement(self.next_name, value),
+            CLUSTER_EPOCH => return wait_for_cluster(self.engine.node(), self.is_in_transaction(), value),
+            SYNCED_REPLICAS => return set_synced_replicas(self.synced_replicas, value),
             Mode::NAME => return self.choose::<Mode>(value),
             JoinOrder::NAME => return self.choose::<JoinOrder>(value),
             ForeignConnections::NAME => return self.choose_connections(value),
@@ -317,12 +375,12 @@ impl Session {
             "batch_size" => {
                 let rows = number()?;
                 check_rows(rows)?;
-                return set_datafusion(self, DATAFUSION_BATCH_SIZE, &rows.to_string());
+                return set_datafusion(self.queries, DATAFUSION_BATCH_SIZE, &rows.to_string());
             }
             _ => return Err(unknown(name)),
         }
         self.engine.set_options(options)?;
-        self.take_environment();
+        take_environment(self.engine, self.context, self.spare);
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -340,7 +398,7 @@ impl Session {
         let setting: Setting<C> = Setting(value.parse()?);
         let state = self.context.state_ref();
         state.write().config_mut().options_mut().extensions.insert(setting);
-        *self.spare_state.lock() = None;
+        *self.spare.lock() = None;
         Ok(Outcome::Done { rows_affected: None })
     }
 
@@ -385,19 +443,19 @@ impl Session {
         }
     }
 
-    pub(crate) fn show(&self, name: String) -> Result<Outcome> {
+    pub(super) fn show(&self, name: String) -> Result<Outcome> {
         let name = name.to_ascii_lowercase();
         let value = |name: &str| self.own_setting(name);
         match name.as_str() {
-            "tables" => list_tables(self, &self.scope, ALL_NAMES),
+            "tables" => list_tables(self.queries, self.scope, ALL_NAMES),
             "settings" => {
                 let own = OWN.iter().filter_map(|(name, _)| Some((name.to_string(), value(name)?)));
-                let added = self.added_settings.read();
+                let added = self.added.read();
                 let added = added.iter().map(|(name, setting)| (name.to_string(), setting.value.clone()));
                 name_value(own.chain(added).collect())
             }
-            name if self.setting(name).is_some() => {
-                name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
+            name if self.added(name).is_some() => {
+                name_value(vec![(name.to_string(), self.added(name).unwrap_or_default())])
             }
             "search_path" | "schema" => {
                 let (_, schemas) = self.scope.search();
@@ -424,8 +482,18 @@ impl Session {
             }
         }
         let show = Statement::ShowVariable { variable: parts_of_setting(name) };
-        self.query(DfStatement::Statement(Box::new(show)), &Parameters::None)
+        self.queries.start_statement(DfStatement::Statement(Box::new(show)), &Parameters::None)
     }
+}
+
+/// Returns the settings of a session, one or all.
+fn name_value(rows: Vec<(String, String)>) -> Result<Outcome> {
+    let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+    let columns: [(&str, ArrayRef); 2] =
+        [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
+    RecordBatch::try_from_iter(columns)
+        .map(Outcome::batch)
+        .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
 }
 
 /// Says how many replicas of each fragment have to have what a statement changes.

@@ -38,7 +38,7 @@ pub(super) fn shares(statements: &[&str], parameters: &Parameters) -> Result<Opt
     // EXECUTE gives the values of what is prepared.
     let shares = statements.iter().zip(&marks).map(|(statement, (_, all))| match all {
         0 => Parameters::None,
-        _ if Kind::of(statement).prepares() => Parameters::None,
+        _ if Kind::read(statement).prepares() => Parameters::None,
         _ => parameters.clone(),
     });
     Ok(Some(shares.collect()))

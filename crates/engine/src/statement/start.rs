@@ -135,7 +135,7 @@ async fn plan_some_form(
         let form = asked_of(plan.clone());
         match plan_form(state, &form, schema).await {
             Ok(planned) => return Ok((form, planned)),
-            Err(error) => refused = Some(Refused::of(&form, error)),
+            Err(error) => refused = Some(Refused::new(&form, error)),
         }
     }
     let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
@@ -150,7 +150,7 @@ async fn plan_some_form(
                     }
                     return Ok((form, planned));
                 }
-                Err(error) => Refused::of(&form, error),
+                Err(error) => Refused::new(&form, error),
             },
             Err(error) => Refused { error, may_be_of_subqueries: true },
         };
@@ -177,7 +177,7 @@ struct Refused {
 impl Refused {
     /// DataFusion has no kind of error of its own for subqueries that it cannot plan: these are among what
     /// it has only words for, where a form has some.
-    fn of(form: &LogicalPlan, error: DataFusionError) -> Self {
+    fn new(form: &LogicalPlan, error: DataFusionError) -> Self {
         use DataFusionError::{Internal, NotImplemented, Plan};
         let is_of_words = matches!(error.find_root(), Plan(_) | NotImplemented(_) | Internal(_));
         Self { may_be_of_subqueries: is_of_words && has_subqueries(form), error }

@@ -1,16 +1,20 @@
 //! What stands for a session where parts of statements are tested by themselves.
 
 use crate::session::cluster::InCluster;
-use crate::session::{Outcome, Parameters, Run};
+use crate::session::plan_cache::Plans;
+use crate::session::{Outcome, Parameters, Run, Waits};
 use crate::statement::completion::{Compiler, Numbers};
 use crate::statement::constraint::Checks;
+use crate::statement::databases::InDatabases;
 use crate::statement::definer::{Ddl, Definer};
+use crate::statement::planner::Planner;
 use crate::statement::queries::{Queries, Transactions};
 use crate::statement::result::Purpose;
 use crate::statement::writer::Writer;
 use arrow::array::{ArrayRef, Int32Array, UInt64Array};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -31,6 +35,8 @@ pub(super) struct Alone {
     run: Mutex<Run>,
     identity: Identity,
     context: SessionContext,
+    spare: Mutex<Option<SessionState>>,
+    plans: Arc<Mutex<Plans>>,
     clock: Clock,
     found: RefCell<VecDeque<Vec<RecordBatch>>>,
     asked: RefCell<Vec<String>>,
@@ -55,6 +61,8 @@ impl Alone {
             run: Mutex::default(),
             identity: Identity::default(),
             context: SessionContext::new(),
+            spare: Mutex::default(),
+            plans: Arc::default(),
             clock: Clock::default(),
             found: RefCell::default(),
             asked: RefCell::default(),
@@ -94,8 +102,22 @@ impl Alone {
     pub fn ddl(&self) -> Ddl<'_> {
         let (checks, compiler) = (self.checks(), self.compiler());
         let definer = Definer { queries: self, scope: &self.scope, checks, compiler, threads: 1 };
-        let (queries, scope, identity) = (self, &self.scope, &self.identity);
-        Ddl { queries, transactions: self, scope, identity, node: None, definer }
+        let databases = InDatabases { scope: &self.scope, transactions: self };
+        Ddl { queries: self, databases, identity: &self.identity, node: None, definer }
+    }
+
+    /// Returns a planner whose plans something else waits for.
+    pub fn planner<'a, W: Waits>(&'a self, waits: &'a W, is_wire: bool) -> Planner<'a, W> {
+        Planner {
+            waits,
+            context: &self.context,
+            scope: &self.scope,
+            spare: &self.spare,
+            plans: &self.plans,
+            run: &self.run,
+            threads: 1,
+            is_wire,
+        }
     }
 
     pub fn writer(&self) -> Writer<'_> {

@@ -86,7 +86,7 @@ impl Session {
         mut run: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         let explicit = match self.transaction.lock().as_ref() {
-            Some(Explicit { aborted: Some(error), .. }) if !Kind::of(sql).ends_transaction() => {
+            Some(Explicit { aborted: Some(error), .. }) if !Kind::read(sql).ends_transaction() => {
                 return Err(Error::new(
                     ErrorKind::TransactionState,
                     format!(
@@ -237,7 +237,7 @@ impl Session {
         let mut explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("COMMIT"))?;
         let (read_only, local) = (explicit.read_only, std::mem::take(&mut explicit.local_settings));
         let committed = self.commit_changes(explicit);
-        self.take_back(local)?;
+        self.setter().take_back(local)?;
         committed?;
         self.chain(chain, read_only)
     }
@@ -282,7 +282,7 @@ impl Session {
             let mut explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("ROLLBACK"))?;
             let (read_only, local) = (explicit.read_only, std::mem::take(&mut explicit.local_settings));
             let abandoned = self.abandon(explicit);
-            self.take_back(local)?;
+            self.setter().take_back(local)?;
             abandoned?;
             return self.chain(chain, read_only);
         };
@@ -298,7 +298,7 @@ impl Session {
             self.scope.note_deleted(&explicit.cluster.deleted);
             explicit.aborted = None;
         })?;
-        self.take_back(local)?;
+        self.setter().take_back(local)?;
         Ok(done)
     }
 

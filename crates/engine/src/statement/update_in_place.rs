@@ -27,7 +27,7 @@ impl Dml<'_> {
     /// statements may add rows.
     pub(super) fn assigned_in_place(&self, target: &Target, update: &Update) -> Result<Option<Assigned>> {
         let is_alone = target.is_of_cluster
-            && !self.is_in_transaction()
+            && !self.databases.is_in_transaction()
             && update.returning.is_none()
             && !self.sends_whole_rows.load(Ordering::Relaxed);
         if !is_alone {
@@ -39,7 +39,7 @@ impl Dml<'_> {
             ConstraintRule::Check { .. } => true,
             other => other.columns().iter().any(|column| columns.contains(column)),
         };
-        let snapshot = self.names().snapshot_of(&target.database)?;
+        let snapshot = self.databases.names().snapshot_of(&target.database)?;
         let is_referred = referring(snapshot.catalog(), target.id).any(|(_, constraint)| {
             matches!(&constraint.rule, ConstraintRule::ForeignKey { referred, .. }
                 if referred.iter().any(|column| columns.contains(column)))
@@ -47,7 +47,7 @@ impl Dml<'_> {
         let needs_others = is_referred
             || entry.columns.iter().any(|column| column.generated.is_some())
             || entry.constraints.iter().any(|constraint| has_new(&constraint.rule));
-        if needs_others || !keeps_fragments(self.scope, target, &assigned) {
+        if needs_others || !keeps_fragments(self.databases.scope, target, &assigned) {
             return Ok(None);
         }
         self.writer.compiler.check_values(update.assignments.as_slice())?;
@@ -70,7 +70,7 @@ impl Dml<'_> {
         memory.take(changed.rows.iter().map(bytes_of).sum::<u64>() + count * PLACE_BYTES)?;
         let values = self.writer.values_by_place(target, assigned, &changed)?;
         drop(changed);
-        self.write(&target.database, |writer| {
+        self.databases.write(&target.database, |writer| {
             let table = self.writer.checks.cluster.cluster_table_of(writer, target.id);
             let table = table.ok_or_else(|| Error::internal("a table of the cluster that is none"))?;
             self.writer.checks.cluster.check_found(table)?;

@@ -4,12 +4,13 @@
 
 use crate::session::given_value::{GivenValue, cast_to, given, is_decimal};
 use crate::session::statement_cache::ValuesInsert;
-use crate::session::{Outcome, Parameters, Session, as_text, planned};
+use crate::session::{Outcome, Parameters, as_text, planned};
 use crate::statement::insert::refuse_foreign;
 use crate::statement::refusal::refuse_given;
 use crate::statement::returning::Returning;
 use crate::statement::target::Target;
 use crate::statement::versions::{Did, with_versions};
+use crate::statement::writer::Dml;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -253,20 +254,22 @@ fn have_one_type(types: impl Iterator<Item = DataType>) -> bool {
     types.all(|other| other == first || is_decimal(&first) && is_decimal(&other))
 }
 
-impl Session {
+impl Dml<'_> {
     /// Has the error of a value that is not of its column's type tell which column that is.
-    pub(super) fn told_of_column(
-        &self,
-        error: Error,
-        insert: &ValuesInsert,
-        parameters: &Parameters,
-    ) -> Error {
+    pub fn told_of_column(&self, error: Error, insert: &ValuesInsert, parameters: &Parameters) -> Error {
         if !error.sqlstate().starts_with("22") || error.message().starts_with("column ") {
             return error;
         }
-        let name = self.scope.resolve(&insert.table, None).ok();
-        let Some(table) = name.and_then(|name| self.names().table_data(&name)) else { return error };
-        match insert.misfit(&table, parameters, &self.clock.now(), &self.compiler().time_zone()) {
+        let name = self.databases.scope.resolve(&insert.table, None).ok();
+        let Some(table) = name.and_then(|name| self.databases.names().table_data(&name)) else {
+            return error;
+        };
+        match insert.misfit(
+            &table,
+            parameters,
+            &self.writer.compiler.clock.now(),
+            &self.writer.compiler.time_zone(),
+        ) {
             Some(column) => {
                 let (name, logical_type) = (&column.name, &column.logical_type);
                 error.context(format!(
@@ -279,56 +282,51 @@ impl Session {
     }
 
     /// Stores the rows; `None` when the planner must look at the statement.
-    pub(crate) fn insert_values(
-        &self,
-        insert: &ValuesInsert,
-        parameters: &Parameters,
-    ) -> Result<Option<Outcome>> {
-        let name = self.scope.resolve(&insert.table, None)?;
-        let mut table = self.names().table_data(&name);
+    pub fn insert_values(&self, insert: &ValuesInsert, parameters: &Parameters) -> Result<Option<Outcome>> {
+        let name = self.databases.scope.resolve(&insert.table, None)?;
+        let mut table = self.databases.names().table_data(&name);
         let has_checks = table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty());
         if has_checks || !insert.returning.is_empty() {
             // The checks of these types, and what is returned, may read files.
-            self.start()?;
-            table = self.names().table_data(&name);
+            self.databases.refresh()?;
+            table = self.databases.names().table_data(&name);
         }
         let Some(table) = table.filter(|table| table.entry().query.is_none()) else { return Ok(None) };
-        let now = self.clock.now();
-        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.compiler().time_zone())
+        let now = self.writer.compiler.clock.now();
+        let Some((given, places)) = insert.rows(&table, parameters, &now, &self.writer.compiler.time_zone())
         else {
             return Ok(None);
         };
         let id = table.entry().id;
-        let snapshot = self.names().snapshot_of(&name.database)?;
+        let snapshot = self.databases.names().snapshot_of(&name.database)?;
         let completion =
-            self.compiler().completion(&name.database, snapshot.catalog(), table.entry(), &places);
+            self.writer.compiler.completion(&name.database, snapshot.catalog(), table.entry(), &places);
         let rows = completion?.complete(&given)?;
         let count = rows.num_rows() as u64;
         if insert.returning.is_empty() {
-            self.write(&name.database, |writer| writer.append(id, &rows))?;
+            self.databases.write(&name.database, |writer| writer.append(id, &rows))?;
             return Ok(Some(Outcome::Done { rows_affected: Some(count) }));
         }
-        let target = Target::new(&self.scope, &name.database, &snapshot, &table, &name.name);
+        let target = Target::new(self.databases.scope, &name.database, &snapshot, &table, &name.name);
         let returning = Returning::of_target(&target, insert.returning.clone());
-        let returned = self.writer().in_types_of(&target, &rows)?;
+        let returned = self.writer.in_types_of(&target, &rows)?;
         let returned = match returning.has_versions() {
             true => with_versions(&target, &returned, Did::Insert)?,
             false => returned,
         };
-        self.dml()
-            .write_returning(&target, Some(returning), parameters, |writer| {
-                writer.append(id, &rows)?;
-                Ok((vec![returned], count))
-            })
-            .map(Some)
+        self.write_returning(&target, Some(returning), parameters, |writer| {
+            writer.append(id, &rows)?;
+            Ok((vec![returned], count))
+        })
+        .map(Some)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Engine;
     use crate::session::test_options::OPTIONS;
+    use crate::session::{Engine, Session};
     use crate::statement::dialect::parse;
     use hypostyle_storage::Database;
     use hypostyle_types::Identity;
@@ -347,7 +345,8 @@ mod tests {
                 false => Parameters::Positional(values),
             };
             let Some(insert) = ValuesInsert::recognize(&parse(sql).unwrap()) else { return false };
-            let stored = || session.insert_values(&insert, &parameters).map(|outcome| outcome.is_some());
+            let stored =
+                || session.dml().insert_values(&insert, &parameters).map(|outcome| outcome.is_some());
             session.in_transaction(sql, stored).unwrap()
         };
         for sql in [

@@ -63,18 +63,18 @@ pub(super) enum Did<'a> {
 pub(super) struct Versions(Vec<Version>);
 
 impl Versions {
-    fn beside(relations: &[String]) -> Self {
+    fn new(relations: &[String]) -> Self {
         let is_free = |version: &Version| !relations.iter().any(|relation| relation == version.name());
         Self(Version::ALL.into_iter().filter(is_free).collect())
     }
 
     /// Returns those that items of RETURNING name; `None` where they name none, and ask for no action either.
     pub fn named_in(relations: &[String], items: &[SelectItem]) -> Option<Self> {
-        let versions = Self::beside(relations);
+        let versions = Self::new(relations);
         let is_whole = |item: &SelectItem| versions.whole(item).is_some();
         let found = expressions(items, &mut |expr| match expr {
             Expr::CompoundIdentifier(parts)
-                if parts.first().is_some_and(|name| versions.of(name).is_some()) =>
+                if parts.first().is_some_and(|name| versions.named(name).is_some()) =>
             {
                 ControlFlow::Break(())
             }
@@ -84,7 +84,7 @@ impl Versions {
         (found.is_break() || items.iter().any(is_whole)).then_some(versions)
     }
 
-    fn of(&self, name: &Ident) -> Option<Version> {
+    fn named(&self, name: &Ident) -> Option<Version> {
         let name = fold(name);
         self.0.iter().copied().find(|version| version.name() == name)
     }
@@ -95,7 +95,7 @@ impl Versions {
             return None;
         };
         match name.0.as_slice() {
-            [part] => self.of(part.as_ident()?),
+            [part] => self.named(part.as_ident()?),
             _ => None,
         }
     }
@@ -118,7 +118,7 @@ impl Versions {
             meaning.hide(&mut item);
             if let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = &item
                 && let [version, .., column] = parts.as_slice()
-                && self.of(version).is_some()
+                && self.named(version).is_some()
             {
                 let (expr, alias) = (Expr::CompoundIdentifier(parts.clone()), column.clone());
                 item = SelectItem::ExprWithAlias { expr, alias };
@@ -133,7 +133,7 @@ impl Versions {
     fn write_expression(&self, expr: &mut Expr, meaning: &Meaning<'_>) -> Result<()> {
         let meant = match &*expr {
             Expr::CompoundIdentifier(parts) => match parts.as_slice() {
-                [version, column, fields @ ..] => match self.of(version) {
+                [version, column, fields @ ..] => match self.named(version) {
                     Some(version) => Some(meaning.column(version, column, fields)?),
                     None => None,
                 },

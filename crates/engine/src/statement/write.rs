@@ -47,7 +47,7 @@ pub(super) struct Assigned {
 }
 
 impl Assigned {
-    fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
+    fn new(target: &Target, assignments: &[Assignment]) -> Result<Self> {
         let mut assigned = Self::given(target, assignments)?;
         if target.is_of_cluster {
             assigned.keep_others(target);
@@ -145,14 +145,14 @@ impl Dml<'_> {
     pub(super) fn query_of(&self, statement: &Statement) -> Result<(Query, Option<Target>)> {
         match statement {
             Statement::Delete(delete) => {
-                let target = self.names().target_of_delete(delete)?.shown_only();
+                let target = self.databases.names().target_of_delete(delete)?.shown_only();
                 let others = delete.using.as_deref().unwrap_or_default();
                 let selection = self.writer.narrowed(&target, others, delete.selection.clone())?;
                 let delete = Delete { selection, ..delete.clone() };
                 Ok((deleted_rows(&target, &delete, None)?, Some(target)))
             }
             Statement::Update(update) => {
-                let target = self.names().only_target_of(&update.table)?.shown_only();
+                let target = self.databases.names().only_target_of(&update.table)?.shown_only();
                 let selection = self.writer.narrowed(&target, others_of(update), update.selection.clone())?;
                 let update = Update { selection, ..update.clone() };
                 let assigned = match self.assigned_in_place(&target, &update)? {
@@ -172,7 +172,7 @@ impl Dml<'_> {
         refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
         refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
         refuse_output(delete.output.as_ref())?;
-        let target = self.names().target_of_delete(&delete)?;
+        let target = self.databases.names().target_of_delete(&delete)?;
         let others = delete.using.as_deref().unwrap_or_default();
         delete.selection = self.writer.narrowed(&target, others, delete.selection.take())?;
         let returning = self.writer.returning(&target, others, delete.returning.take(), parameters)?;
@@ -195,7 +195,7 @@ impl Dml<'_> {
         refuse(!update.order_by.is_empty() || update.limit.is_some(), "UPDATE with ORDER BY or LIMIT")?;
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
-        let target = self.names().only_target_of(&update.table)?;
+        let target = self.databases.names().only_target_of(&update.table)?;
         update.selection = self.writer.narrowed(&target, others_of(&update), update.selection.clone())?;
         if let Some(assigned) = self.assigned_in_place(&target, &update)? {
             return self.update_in_place(&target, &assigned, &update, parameters);
@@ -217,7 +217,7 @@ impl Dml<'_> {
         self.write_returning(&target, returning, parameters, |writer| {
             self.writer.modify(writer, target.id, &modification)?;
             let rows = modification.updated.iter().zip(&others).map(|((positions, rows), others)| {
-                let rows = beside(rows, others)?;
+                let rows = joined(rows, others)?;
                 match has_versions {
                     true => {
                         let old = self.writer.stored_rows(&target, positions)?;
@@ -235,7 +235,7 @@ impl Ddl<'_> {
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
         refuse(truncate.partitions.is_some(), "TRUNCATE with PARTITION")?;
         refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
-        let named = truncate.table_names.iter().map(|table| self.names().target(&table.name, None));
+        let named = truncate.table_names.iter().map(|table| self.databases.names().target(&table.name, None));
         let named = named.collect::<Result<Vec<_>>>()?;
         named.iter().try_for_each(|target| refuse_materialized(target.data.entry()))?;
         let Some(Target { database, .. }) = named.first() else {
@@ -246,23 +246,23 @@ impl Ddl<'_> {
             refuse(named.len() > 1, "TRUNCATE of a table of the cluster beside others")?;
             let restarts = truncate.identity == Some(TruncateIdentityOption::Restart);
             refuse(
-                restarts && self.is_in_transaction(),
+                restarts && self.databases.is_in_transaction(),
                 "TRUNCATE … RESTART IDENTITY of a table of the cluster between BEGIN and COMMIT",
             )?;
             let id = named[0].id;
-            let snapshot = self.names().snapshot_of(database)?;
+            let snapshot = self.databases.names().snapshot_of(database)?;
             if let Some((other, constraint)) =
                 referring(snapshot.catalog(), id).find(|(other, _)| other.id != id)
             {
                 return Err(referred_to(constraint, other));
             }
-            let count = self.write(database, |writer| {
+            let count = self.databases.write(database, |writer| {
                 self.definer.checks.cluster.truncate_in_cluster(writer, id, restarts)
             })?;
             return Ok(Outcome::Done { rows_affected: Some(count) });
         }
         let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
-        let snapshot = self.names().snapshot_of(database)?;
+        let snapshot = self.databases.names().snapshot_of(database)?;
         let cascade = truncate.cascade == Some(CascadeOption::Cascade);
         let mut next = 0;
         while let Some(id) = ids.get(next).copied() {
@@ -277,7 +277,7 @@ impl Ddl<'_> {
                 ids.push(other.id);
             }
         }
-        let count = self.write(database, |writer| {
+        let count = self.databases.write(database, |writer| {
             let mut count = 0;
             for id in ids {
                 if truncate.identity == Some(TruncateIdentityOption::Restart) {
@@ -303,7 +303,7 @@ impl Writer<'_> {
     /// # Errors
     /// `Syntax` for a value that is not of each row, and for a column that has two.
     pub(super) fn assigned(&self, target: &Target, assignments: &[Assignment]) -> Result<Assigned> {
-        let assigned = Assigned::of(target, assignments)?;
+        let assigned = Assigned::new(target, assignments)?;
         self.compiler.check_values(assignments)?;
         Ok(assigned)
     }
@@ -545,7 +545,7 @@ pub(super) fn in_type_of(
 }
 
 /// Returns rows with the columns of others behind their own.
-fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
+fn joined(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
     let (schema, more) = (rows.schema(), others.schema());
     let fields: Vec<_> = schema.fields().iter().chain(more.fields()).cloned().collect();
     let columns = rows.columns().iter().chain(others.columns()).cloned().collect();

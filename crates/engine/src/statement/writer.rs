@@ -3,11 +3,12 @@
 use crate::session::Session;
 use crate::statement::completion::Compiler;
 use crate::statement::constraint::Checks;
+use crate::statement::databases::InDatabases;
 use crate::statement::names::Names;
-use crate::statement::queries::{Queries, Transactions};
+use crate::statement::queries::Queries;
 use hypostyle_catalog::scope::Scope;
 use hypostyle_exec::memory::Held;
-use hypostyle_storage::{Budget, Transaction};
+use hypostyle_storage::Budget;
 use hypostyle_types::Result;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -26,8 +27,7 @@ pub(super) struct Writer<'a> {
 /// What INSERT, UPDATE, DELETE and MERGE may touch: rows, and transactions.
 pub(super) struct Dml<'a> {
     pub queries: &'a dyn Queries,
-    pub transactions: &'a dyn Transactions,
-    pub scope: &'a Arc<Scope>,
+    pub databases: InDatabases<'a>,
     pub writer: Writer<'a>,
     /// The session speaks PostgreSQL's protocol.
     pub is_wire: bool,
@@ -39,8 +39,7 @@ impl Session {
     pub(super) fn dml(&self) -> Dml<'_> {
         Dml {
             queries: self,
-            transactions: self,
-            scope: &self.scope,
+            databases: InDatabases { scope: &self.scope, transactions: self },
             writer: self.writer(),
             is_wire: self.settings.is_wire(),
             sends_whole_rows: &self.sends_whole_rows,
@@ -59,19 +58,6 @@ impl Session {
 }
 
 impl Dml<'_> {
-    pub fn names(&self) -> Names<'_> {
-        Names { scope: self.scope }
-    }
-
-    /// Changes a database: in the open transaction, or in one of its own.
-    pub fn write<T>(&self, database: &str, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
-        self.transactions.write(database, change)
-    }
-
-    pub fn is_in_transaction(&self) -> bool {
-        self.transactions.is_open()
-    }
-
     /// Takes memory of the session's.
     ///
     /// # Errors

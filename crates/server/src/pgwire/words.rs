@@ -194,7 +194,7 @@ fn unescaped(token: &Token<'_>) -> String {
 
 /// What the client is told that a statement has done, without the rows.
 pub(super) fn tag(sql: &str) -> String {
-    Kind::of(sql).tag()
+    Kind::read(sql).tag()
 }
 
 /// The name of the extension that a statement is to install.

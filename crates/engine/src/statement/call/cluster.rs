@@ -2,12 +2,14 @@
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::new_columns;
+use crate::statement::queries::Queries;
 use arrow::array::RecordBatch;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, ColumnOptionDef, ObjectName};
 use hypostyle_catalog::scope::OWN_DATABASE;
 use hypostyle_cluster::node::Node;
 use hypostyle_error::from_datafusion;
+use hypostyle_exec::counters::Counters;
 use hypostyle_placement::StatementId;
 use hypostyle_placement::catalog::{Catalog, Change};
 use hypostyle_placement::partition::FRAGMENTS_MAX;
@@ -56,44 +58,50 @@ impl Session {
         for table in missing {
             self.execute_on_cluster(definition(table, node)?, &Parameters::None)?;
         }
-        let mut rows = 0;
+        let threads = self.engine.threads();
+        let mut filler = Filler { queries: self, counters: &self.counters, node, threads, rows: 0 };
         for table in all {
-            self.fill(node, table, &mut rows)?;
+            filler.fill(table)?;
         }
-        Ok(Outcome::Done { rows_affected: Some(rows) })
+        Ok(Outcome::Done { rows_affected: Some(filler.rows) })
     }
+}
 
+/// Fills tables of the cluster, and counts the rows.
+struct Filler<'a> {
+    queries: &'a dyn Queries,
+    counters: &'a Counters,
+    node: &'a Node,
+    threads: usize,
+    rows: u64,
+}
+
+impl Filler<'_> {
     /// Appends the rows of a table piece by piece, so that they need not be in memory all at once.
-    fn fill(&self, node: &Node, table: &Table, done: &mut u64) -> Result<()> {
-        let catalog = node.known_catalog()?;
+    fn fill(&mut self, table: &Table) -> Result<()> {
+        let catalog = self.node.known_catalog()?;
         let entry = catalog.table_named(SCHEMA_MAIN, table.name);
         let id = entry.map(|entry| entry.id).ok_or_else(|| {
             Error::new(ErrorKind::Conflict, format!("table \"{}\" was dropped meanwhile", table.name))
         })?;
         let (mut piece, mut rows) = (Vec::new(), 0);
-        for batch in table.read(self.engine.options().threads)? {
+        for batch in table.read(self.threads)? {
             let batch = batch.map_err(|error| from_datafusion(error.into()))?;
             rows += batch.num_rows();
             piece.push(batch);
-            self.check_interrupt()?;
+            self.queries.proceed()?;
             if rows >= PIECE_ROWS {
-                self.append_piece((node, &catalog), id, &mut piece, done)?;
+                self.append_piece(&catalog, id, &mut piece)?;
                 rows = 0;
             }
         }
-        self.append_piece((node, &catalog), id, &mut piece, done)
+        self.append_piece(&catalog, id, &mut piece)
     }
 
-    fn append_piece(
-        &self,
-        (node, seen): (&Node, &Catalog),
-        id: TableId,
-        piece: &mut Vec<RecordBatch>,
-        done: &mut u64,
-    ) -> Result<()> {
+    fn append_piece(&mut self, seen: &Catalog, id: TableId, piece: &mut Vec<RecordBatch>) -> Result<()> {
         if !piece.is_empty() {
-            *done += node.append(id, StatementId(Uuid::new_v4()), piece, seen)?;
-            self.counters.done.store(*done, Ordering::Relaxed);
+            self.rows += self.node.append(id, StatementId(Uuid::new_v4()), piece, seen)?;
+            self.counters.done.store(self.rows, Ordering::Relaxed);
             piece.clear();
         }
         Ok(())
