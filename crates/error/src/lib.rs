@@ -52,7 +52,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     }
     match error {
         DataFusionError::Context(_, inner) => of_datafusion(inner),
-        DataFusionError::Diagnostic(diagnostic, inner) => placed(of_datafusion(inner), diagnostic.span),
+        DataFusionError::Diagnostic(diagnostic, inner) => with_place(of_datafusion(inner), diagnostic.span),
         DataFusionError::Shared(inner) => of_datafusion(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
         DataFusionError::External(inner) => external_error(inner.as_ref()),
@@ -150,7 +150,7 @@ fn from_arrow(error: &ArrowError) -> Error {
 }
 
 /// Returns the error at a place, unless its place is known.
-fn placed(error: Error, span: Option<Span>) -> Error {
+fn with_place(error: Error, span: Option<Span>) -> Error {
     let Some(span) = span.filter(|_| error.position().is_none()) else { return error };
     let mut mark = error.mark().cloned().unwrap_or_default();
     mark.line_and_column = mark.line_and_column.or(Some((span.start.line, span.start.column)));
@@ -164,7 +164,7 @@ fn schema_error(error: &SchemaError) -> Error {
             unknown_column(&Unknown::new(&field.name, table, field.spans().first(), valid_fields.clone()))
         }
         SchemaError::AmbiguousReference { field } => {
-            placed(several_columns(unmarked_name(&field.name)), field.spans().first())
+            with_place(several_columns(unmarked_name(&field.name)), field.spans().first())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
             let (table, name) = (unmarked_name(qualifier.table()), unmarked_name(name));
@@ -198,7 +198,7 @@ pub fn no_column(name: &str, table: Option<&str>, place: Place, known: Vec<Colum
 
 /// Returns an error at the place of what it is about, unless its place is known.
 pub fn placed(error: Error, place: Place) -> Error {
-    at(error, Span::try_from_sqlparser_span(place))
+    with_place(error, Span::try_from_sqlparser_span(place))
 }
 
 /// Returns what is told of the columns that there are.
@@ -252,5 +252,5 @@ fn unknown_column(unknown: &Unknown) -> Error {
         let message = format!("no column \"{}\"{table}{suggestion}", unknown.name);
         Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703")
     };
-    placed(error.about(&unknown.name), unknown.span)
+    with_place(error.about(&unknown.name), unknown.span)
 }

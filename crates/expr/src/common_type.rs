@@ -99,6 +99,23 @@ fn as_double(expr: Expr) -> Expr {
     }
 }
 
+/// Makes DOUBLEs of DECIMALs in those columns of VALUES that have both: their common type would be a DECIMAL,
+/// which has not all DOUBLEs.
+///
+/// # Errors
+/// That of a value that has no type.
+pub fn columns_of_doubles(rows: &mut [Vec<Expr>]) -> Result<()> {
+    let empty = DFSchema::empty();
+    for place in 0..rows.first().map_or(0, Vec::len) {
+        let mut column: Vec<&mut Expr> = rows.iter_mut().filter_map(|row| row.get_mut(place)).collect();
+        let types = column.iter().map(|value| type_of(value, &empty)).collect::<Result<Vec<_>>>()?;
+        if are_mixed(&types) {
+            column.iter_mut().zip(&types).for_each(|(value, of)| make_double(value, of));
+        }
+    }
+    Ok(())
+}
+
 /// Makes DOUBLEs of what is sought in a subquery and of what it gives, where one of them is such a
 /// number and one a DECIMAL.
 fn in_subquery(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {

@@ -2,7 +2,7 @@
 //! with more digits than a DECIMAL has. The planner makes a DECIMAL of its own precision and scale
 //! of every number that is no integer.
 
-use sqlparser::ast::{CastKind, DataType, Expr, Query, SetExpr, UnaryOperator, Value, VisitorMut};
+use sqlparser::ast::{CastKind, DataType, Expr, Value, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Digits of a DECIMAL.
@@ -23,63 +23,11 @@ pub struct Doubles;
 impl VisitorMut for Doubles {
     type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        rows_of_doubles(&mut query.body);
-        ControlFlow::Continue(())
-    }
-
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if number_of(expr).is_some_and(is_double) {
             as_double(expr);
         }
         ControlFlow::Continue(())
-    }
-}
-
-/// Makes a column of VALUES one of DOUBLEs that has both them and DECIMALs: their common type would
-/// be a DECIMAL.
-fn rows_of_doubles(body: &mut SetExpr) {
-    match body {
-        SetExpr::Values(values) => {
-            let width = values.rows.iter().map(|row| row.len()).max().unwrap_or_default();
-            for place in 0..width {
-                if values.rows.iter().any(|row| row.get(place).is_some_and(shows_double)) {
-                    let column = values.rows.iter_mut().filter_map(|row| row.get_mut(place));
-                    column.map(unsigned).filter(|value| number_of(value).is_some()).for_each(as_double);
-                }
-            }
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            rows_of_doubles(left);
-            rows_of_doubles(right);
-        }
-        _ => {}
-    }
-}
-
-/// Whether a value is a DOUBLE by what is written.
-fn shows_double(value: &Expr) -> bool {
-    match value {
-        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => shows_double(expr),
-        Expr::Nested(expr) => shows_double(expr),
-        Expr::Cast { data_type, .. } => matches!(
-            data_type,
-            DataType::Double(_)
-                | DataType::DoublePrecision
-                | DataType::Float(_)
-                | DataType::Float4
-                | DataType::Float8
-                | DataType::Real
-        ),
-        other => number_of(other).is_some_and(is_double),
-    }
-}
-
-/// A value without the sign before it.
-fn unsigned(value: &mut Expr) -> &mut Expr {
-    match value {
-        Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => unsigned(expr),
-        other => other,
     }
 }
 
@@ -112,10 +60,6 @@ mod tests {
             (
                 "SELECT 1.5, 1e5, -2E-3",
                 "SELECT 1.5, CAST('1e5' AS DOUBLE PRECISION), -CAST('2E-3' AS DOUBLE PRECISION)",
-            ),
-            (
-                "VALUES (1e5, 0.5), (-2.5, 0.25)",
-                "VALUES (CAST('1e5' AS DOUBLE PRECISION), 0.5), (-CAST('2.5' AS DOUBLE PRECISION), 0.25)",
             ),
             (
                 "SELECT 12345678901234567890.1234567890123456789",

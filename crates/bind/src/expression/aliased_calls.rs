@@ -42,9 +42,9 @@ impl Calls<'_> {
 impl VisitorMut for Calls<'_> {
     type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
         self.around.push(0);
-        self.numbers.pre_visit_query(query)
+        ControlFlow::Continue(())
     }
 
     fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {

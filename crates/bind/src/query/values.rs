@@ -8,6 +8,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::LogicalPlanBuilder;
 use datafusion::sql::sqlparser::ast::Values;
 use hypostyle_error::counted;
+use hypostyle_expr::common_type::columns_of_doubles;
 
 /// Binds rows of values.
 ///
@@ -25,6 +26,7 @@ pub fn bind(values: &Values, scope: &Scope<'_>) -> Result<Rows> {
         let row = row.content.iter().map(|value| expression::condition(value, &names, "VALUES"));
         rows.push(row.collect::<Result<Vec<_>>>()?);
     }
+    columns_of_doubles(&mut rows)?;
     let plan = LogicalPlanBuilder::values(rows)?.build()?;
     let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
     Ok(Rows { plan, names })

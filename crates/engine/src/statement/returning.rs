@@ -296,11 +296,13 @@ impl Writer<'_> {
         from.extend(given.iter().map(|(given, _)| build::alone(given.factor(Some(build::name(VERSIONS))))));
         let all = selected::query(vec![build::every_column()], from.clone(), None)?;
         let plan = self.queries.plan(all, parameters)?;
-        let LogicalPlan::Projection(all) = plan else {
-            return Err(Error::internal("a query that is not planned as a projection"));
-        };
+        // Columns of one name are told apart below those that are shown.
+        let mut tables = Arc::new(plan);
+        while let LogicalPlan::Projection(all) = tables.as_ref() {
+            tables = all.input.clone();
+        }
         let columns = target.data.entry().columns.len();
-        let joined = Some(Joined { from, plan: all.input, columns, versions: given });
+        let joined = Some(Joined { from, plan: tables, columns, versions: given });
         Ok(Some(Returning { items, joined, versions }))
     }
 }
