@@ -95,6 +95,50 @@ fn many_groups_are_shared_out_and_few_are_not() {
     }
 }
 
+/// Makes two tables that are placed together, whose keys have other names.
+fn fill_together(connection: &Connection, distribution: impl Fn(&str) -> String) {
+    let of_orders = format!("CREATE TABLE orders (o BIGINT, s VARCHAR) {}", distribution("o"));
+    let of_items = format!(
+        "CREATE TABLE items (i BIGINT, g BIGINT, p DECIMAL(12, 2), d DECIMAL(12, 2)) {}",
+        distribution("i")
+    );
+    for sql in [
+        of_orders.as_str(),
+        of_items.as_str(),
+        "INSERT INTO orders SELECT x, CASE WHEN x % 3 = 0 THEN 'f' ELSE 'o' END FROM generate_series(1, 300) AS r (x)",
+        "INSERT INTO items SELECT x % 300, x % 11, x % 1000, CAST(0.05 AS DECIMAL(12, 2)) \
+         FROM generate_series(1, 2000) AS r (x)",
+    ] {
+        connection.execute(sql).unwrap();
+    }
+}
+
+#[test]
+fn what_is_placed_together_is_computed_where_it_is() {
+    let (one, cluster) = (Database::in_memory(OpenOptions::default()).unwrap(), Cluster::new(3));
+    let (one, connection) = (one.connect().unwrap(), cluster.on(1));
+    fill_together(&one, |_| String::new());
+    fill_together(&connection, |key| format!("PARTITION BY HASH ({key}) INTO 6 FRAGMENTS"));
+    let with_others = "s = 'f' AND EXISTS (SELECT 1 FROM items AS m WHERE m.i = items.i AND m.g <> items.g)";
+    for sql in [
+        // The key that is left behind the join is that of either table.
+        format!("SELECT items.i, items.g FROM orders JOIN items ON o = i WHERE {with_others}"),
+        format!("SELECT items.i, items.g FROM items JOIN orders ON i = o WHERE {with_others}"),
+        "SELECT o, count(*) FROM items JOIN orders ON i = o GROUP BY o".to_string(),
+        "SELECT i, count(*) FROM orders JOIN items ON o = i GROUP BY i".to_string(),
+        // The rule that checks products gives these sums other names.
+        "SELECT g, sum(p * (1 - d)), avg(p) FROM items GROUP BY g".to_string(),
+        "SELECT g, sum(p * (1 - d)) FROM items GROUP BY g".to_string(),
+    ] {
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        let parts: Vec<&str> = plan.lines().filter(|line| line.contains("GatherExec")).collect();
+        assert_eq!(parts.len(), 1, "{sql}: {plan}");
+        let is_grouped = parts.iter().all(|part| part.contains("AggregateExec"));
+        assert_eq!(is_grouped, sql.contains("GROUP BY"), "{sql}: {plan}");
+        assert_eq!(sorted_rows(&connection, &sql).unwrap(), sorted_rows(&one, &sql).unwrap(), "{sql}");
+    }
+}
+
 #[test]
 fn what_needs_all_rows_in_one_place_has_them() {
     let (one, cluster) = (one_node(), Cluster::new(3));

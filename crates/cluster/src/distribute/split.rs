@@ -152,7 +152,7 @@ impl Splitter<'_> {
                 // This node has no replica: others read theirs, and alone it is read from one of them.
                 return Ok(Placed { plan, place: Place::Anywhere });
             }
-            let keys = entry.and_then(|entry| keys_of(entry, &names, &plan));
+            let keys = entry.and_then(|entry| keys_of(entry, &names, &plan)).into_iter().collect();
             let place = Place::Parted(Parting { tables: vec![table.id], keys });
             return Ok(Placed { plan, place });
         }
@@ -316,6 +316,11 @@ fn partitioned_by(call: &Expr) -> Option<&[Expr]> {
 
 /// Says whether an aggregate has a state that does not depend on the order of rows.
 fn has_state(call: &Expr) -> bool {
+    // An optimized one keeps the name that it had.
+    let call = match call {
+        Expr::Alias(alias) => alias.expr.as_ref(),
+        plain => plain,
+    };
     let Expr::AggregateFunction(call) = call else { return false };
     let by_order = ["array_agg", "string_agg", "first_value", "last_value", "nth_value", "any_value"];
     call.params.order_by.is_empty()
