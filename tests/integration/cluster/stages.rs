@@ -73,6 +73,7 @@ fn rows_meet_on_all_nodes() {
         connection.execute(&format!("SET stages = {setting}")).unwrap();
         let plan = sorted_rows(&connection, &format!("EXPLAIN {}", QUERIES[0])).unwrap().join("\n");
         assert!(!plan.contains("StagesExec"), "{plan}");
+        assert_eq!(plan.contains("without stages: it needs only about"), setting == "auto", "{plan}");
     }
     let error = failure(&connection, "SET stages = many");
     assert!(error.message().contains("stages is auto, on or off, not 'many'"), "{error}");
@@ -82,17 +83,24 @@ fn rows_meet_on_all_nodes() {
 fn many_groups_are_shared_out_and_few_are_not() {
     let cluster = Cluster::new(3);
     let connection = cluster.on(1);
-    let made = "CREATE TABLE m PARTITION BY HASH (k) INTO 6 FRAGMENTS AS SELECT x AS k, x * 7919 % 300007 AS many, \
-                x % 10 AS few, 'a text of the number ' || x AS t FROM generate_series(1, 300000) AS r (x)";
+    let made = "CREATE TABLE m PARTITION BY HASH (k) INTO 6 FRAGMENTS AS SELECT x AS k, x * 7919 % 1000003 AS many, \
+                x % 10 AS few, 'a text of the number ' || x AS t FROM generate_series(1, 1200000) AS r (x)";
     connection.execute(made).unwrap();
-    let sums = (0..60).map(|number| format!("sum(k + {number})")).collect::<Vec<_>>().join(", ");
     for (keys, in_stages) in
         [("many", true), ("t", true), ("many, few", true), ("few", false), ("few, few + 1", false)]
     {
-        let sql = format!("EXPLAIN SELECT {keys}, {sums} FROM m GROUP BY {keys}");
-        let plan = sorted_rows(&connection, &sql).unwrap().join("\n");
+        // Fewer than 64 MB would come to the node that is asked.
+        let sql =
+            format!("SELECT count(*), max(s) FROM (SELECT {keys}, sum(k) AS s FROM m GROUP BY {keys}) AS g");
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
         assert_eq!(plan.contains("StagesExec"), in_stages, "{keys}: {plan}");
+        // It says what was expected.
+        let because = if in_stages { " of this one without stages" } else { "without stages: it needs" };
+        assert!(plan.contains(because) && plan.contains(" ms"), "{keys}: {plan}");
     }
+    // All of these rows would come to the node that is asked anyway.
+    let plan = sorted_rows(&connection, "EXPLAIN SELECT many, few, t FROM m ORDER BY k").unwrap().join("\n");
+    assert!(!plan.contains("StagesExec"), "{plan}");
 }
 
 /// Makes two tables that are placed together, whose keys have other names.

@@ -13,7 +13,7 @@ mod split;
 pub(crate) mod unoptimized;
 
 use crate::codec;
-use crate::gather::{GatherExec, Placing, in_one_line, is_refusal, scans_apart};
+use crate::gather::{Expected, GatherExec, Placing, in_one_line, is_refusal, scans_apart};
 use crate::node::Node;
 use crate::table::{Fragments, PartitionedTable};
 use async_trait::async_trait;
@@ -96,6 +96,8 @@ pub struct Gather {
     /// The plan is an aggregate: the nodes compute its state over their fragments, and who asks
     /// makes results of all states.
     is_partial: bool,
+    /// What is estimated of its rows.
+    expected: Option<Expected>,
 }
 
 impl Gather {
@@ -108,10 +110,12 @@ impl Gather {
         plan: LogicalPlan,
         tables: Vec<TableId>,
         is_partial: bool,
+        expected: Option<Expected>,
         (node, catalog): (&Arc<Node>, &Arc<Catalog>),
     ) -> Result<LogicalPlan> {
         let plan = with_fragments(plan)?;
-        let gather = Self { plan, tables, node: node.clone(), catalog: catalog.clone(), is_partial };
+        let (node, catalog) = (node.clone(), catalog.clone());
+        let gather = Self { plan, tables, node, catalog, is_partial, expected };
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(gather) }))
     }
 }
@@ -211,7 +215,7 @@ impl ExtensionPlanner for Gathers {
         let config = state.config();
         let gathered = |part: Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
             match GatherExec::try_new(part.clone(), placing.clone(), config) {
-                Ok(gather) => Ok(Arc::new(gather)),
+                Ok(part) => Ok(Arc::new(part.expecting(gather.expected))),
                 Err(error) if is_refusal(&error) => scans_apart(part, &placing, config),
                 Err(error) => Err(error),
             }

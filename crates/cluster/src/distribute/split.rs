@@ -2,6 +2,7 @@
 
 use super::part::{Parting, Place, joined, keys_of, travels};
 use super::{Gather, late};
+use crate::gather::Expected;
 use crate::node::Node;
 use crate::table::PartitionedTable;
 use arrow::datatypes::Field;
@@ -15,11 +16,15 @@ use datafusion::logical_expr::{
 };
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::portable::Functions;
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Table};
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::eager_aggregates::{combined, combining, shown_as};
+use hypostyle_plan::join_order::{Measures, groups_counted, rows_of};
 use hypostyle_types::TableId;
 use std::sync::Arc;
+
+/// Of tables with fewer rows, nothing is estimated: their rows are sooner sent.
+const ESTIMATED_ROWS_MIN: u64 = 100_000;
 
 pub(super) struct Splitter<'a> {
     pub node: Arc<Node>,
@@ -69,7 +74,21 @@ impl Splitter<'_> {
     }
 
     pub fn gather(&self, plan: LogicalPlan, parting: &Parting, is_partial: bool) -> Result<LogicalPlan> {
-        Gather::of(plan, parting.tables.clone(), is_partial, (&self.node, &self.catalog))
+        let expected = self.expected(&plan, parting);
+        Gather::of(plan, parting.tables.clone(), is_partial, expected, (&self.node, &self.catalog))
+    }
+
+    /// Estimates the rows of a part, unless it has few.
+    fn expected(&self, plan: &LogicalPlan, parting: &Parting) -> Option<Expected> {
+        let tables = parting.tables.iter().filter_map(|id| self.catalog.table(*id));
+        if tables.map(Table::rows).max()? < ESTIMATED_ROWS_MIN {
+            return None;
+        }
+        let measures = self.state.config().get_extension::<Measures>()?;
+        let grouped = grouped(plan);
+        let rows = rows_of(grouped.map_or(plan, |aggregate| &aggregate.input), &measures);
+        let groups = grouped.and_then(|aggregate| groups_counted(aggregate, &measures));
+        Some(Expected { rows, groups })
     }
 
     fn split(&self, plan: LogicalPlan) -> Result<Placed> {
@@ -302,6 +321,19 @@ impl Splitter<'_> {
                 self.over(plan, vec![input]).map(Placed::here)
             }
         }
+    }
+}
+
+/// Returns the uppermost aggregate of a part.
+fn grouped(plan: &LogicalPlan) -> Option<&Aggregate> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => Some(aggregate),
+        LogicalPlan::Projection(projection) => grouped(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => grouped(&alias.input),
+        LogicalPlan::Filter(filter) => grouped(&filter.input),
+        LogicalPlan::Sort(sort) => grouped(&sort.input),
+        LogicalPlan::Limit(limit) => grouped(&limit.input),
+        _ => None,
     }
 }
 

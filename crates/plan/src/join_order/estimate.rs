@@ -186,6 +186,21 @@ fn groups(aggregate: &Aggregate, measures: &Measures) -> f64 {
     aggregate.group_expr.iter().map(of_key).product::<f64>().clamp(1.0, rows.max(1.0))
 }
 
+/// Returns how many groups an aggregate has at most; `None` where nobody has counted the values of a column
+/// that it groups by.
+pub fn groups_counted(aggregate: &Aggregate, measures: &Measures) -> Option<f64> {
+    let rows = rows(&aggregate.input, measures).max(1.0);
+    let of_key = |key: &Expr| match key {
+        Expr::Column(column) => {
+            let found = values(&aggregate.input, column, measures);
+            found.is_counted.then_some(found.count)
+        }
+        _ => Some(rows.sqrt()),
+    };
+    let groups: Option<f64> = aggregate.group_expr.iter().map(of_key).product();
+    groups.map(|groups| groups.clamp(1.0, rows))
+}
+
 fn joined(join: &Join, measures: &Measures) -> f64 {
     let (left, right) = (rows(&join.left, measures), rows(&join.right, measures));
     let of = |expr: &Expr, plan: &LogicalPlan, rows: f64| match expr {
