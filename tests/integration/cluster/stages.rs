@@ -214,6 +214,32 @@ fn equal_floats_meet_wherever_they_are() {
 }
 
 #[test]
+fn replicated_tables_meet_rows_that_are_shared_out() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    for (of, distribution) in [(&one, ""), (&cluster.on(0), "REPLICATED")] {
+        of.execute(&format!("CREATE TABLE d (v BIGINT, name VARCHAR) {distribution}")).unwrap();
+        let rows = "INSERT INTO d SELECT x * 3, 'name ' || x % 7 FROM generate_series(1, 700) AS r (x)";
+        of.execute(rows).unwrap();
+    }
+    let connection = cluster.on(1);
+    connection.execute("SET stages = on").unwrap();
+    let grouped = "(SELECT v, count(*) AS n FROM a GROUP BY v) AS g";
+    for (sql, in_stages) in [
+        (format!("SELECT d.name, sum(g.n) FROM {grouped} JOIN d ON g.v = d.v GROUP BY d.name"), true),
+        (format!("SELECT d.name, g.n FROM d LEFT JOIN {grouped} ON g.v = d.v"), false),
+        (format!("SELECT d.v FROM d WHERE NOT EXISTS (SELECT 1 FROM {grouped} WHERE g.v = d.v)"), false),
+        (format!("SELECT g.v FROM {grouped} WHERE g.n > (SELECT min(d.v) FROM d)"), false),
+        (format!("SELECT v FROM d UNION ALL SELECT v FROM {grouped}"), false),
+    ] {
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        // Some of the others run so, too, if their sides allow it.
+        assert!(plan.contains("StagesExec") || !in_stages, "{sql}: {plan}");
+        assert_eq!(sorted_rows(&connection, &sql).unwrap(), sorted_rows(&one, &sql).unwrap(), "{sql}");
+    }
+}
+
+#[test]
 fn what_is_no_table_of_the_cluster_is_read_where_it_was_asked_for() {
     let (one, cluster) = (one_node(), Cluster::new(3));
     fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
@@ -226,6 +252,7 @@ fn what_is_no_table_of_the_cluster_is_read_where_it_was_asked_for() {
     let sql = "SELECT own.c, count(*) FROM a JOIN own ON a.v = own.v GROUP BY own.c";
     let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
     assert!(!plan.contains("StagesExec"), "{plan}");
+    assert!(plan.contains("which is not of the cluster, stays on its node"), "{plan}");
     assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap());
     // These go with the parts.
     let sql = "SELECT x.c, count(*) FROM a JOIN (VALUES (7, 'p'), (14, 'q'), (21, 'p')) AS x (v, c) ON a.v = x.v \

@@ -13,6 +13,7 @@ mod split;
 pub(crate) mod unoptimized;
 
 use crate::codec;
+use crate::converter::refusal;
 use crate::gather::{Expected, GatherExec, Placing, in_one_line, is_refusal, scans_apart};
 use crate::node::Node;
 use crate::table::{Fragments, PartitionedTable};
@@ -68,6 +69,38 @@ pub(crate) fn parted(plan: &LogicalPlan, state: &SessionState) -> Result<Option<
     let Some((node, catalog)) = cluster_of(plan)? else { return Ok(None) };
     let functions = codec::functions(state.config())?;
     split::Splitter { node, catalog, functions, state }.parted(plan.clone())
+}
+
+/// Returns a distributed plan of which replicated tables are parts, too: one node reads each of them.
+///
+/// # Errors
+/// `NotImplemented` for other tables than those of the cluster.
+pub(crate) fn with_replicated_parts(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let mut cluster = None;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Extension(extension) = node
+            && let Some(gather) = extension.node.as_any().downcast_ref::<Gather>()
+        {
+            cluster = Some((gather.node.clone(), gather.catalog.clone()));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let part = |plan: LogicalPlan| {
+        let LogicalPlan::TableScan(scan) = &plan else { return Ok(Transformed::no(plan)) };
+        let provider = source_as_provider(&scan.source)?;
+        if provider.downcast_ref::<PartitionedTable>().is_some() {
+            return Ok(Transformed::no(plan));
+        }
+        let replicated = provider.downcast_ref::<StoredTable>().and_then(StoredTable::replicated);
+        match (replicated, &cluster) {
+            (Some(id), Some((node, catalog))) => {
+                Gather::of(plan, vec![id], false, None, (node, catalog)).map(Transformed::yes)
+            }
+            _ => Err(refusal(&format!("table {}, which is not of the cluster,", scan.table_name))),
+        }
+    };
+    plan.clone().transform_up_with_subqueries(part).data()
 }
 
 /// Returns the cluster that a plan reads partitioned tables of.

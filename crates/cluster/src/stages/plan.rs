@@ -11,8 +11,8 @@ use super::setting::InStages;
 use super::worth::{Cost, in_stages as cost_in_stages, without_stages};
 use crate::codec;
 use crate::converter::refusal;
-use crate::distribute::Gathers;
 use crate::distribute::unoptimized::Unoptimized;
+use crate::distribute::{Gathers, with_replicated_parts};
 use crate::gather::GatherExec;
 use crate::node::Node;
 use crate::table::FragmentScanExec;
@@ -234,7 +234,7 @@ async fn planned(
     if is_volatile(distributed)? {
         return Err(refusal("a query with volatile functions"));
     }
-    let nodes = Arc::new(nodes.to_vec());
+    let (distributed, nodes) = (&with_replicated_parts(distributed)?, Arc::new(nodes.to_vec()));
     let made = match made(distributed, (node, &nodes), state, Sides::SmallToAll).await {
         Ok(None) => made(distributed, (node, &nodes), state, Sides::ByKeys).await?,
         Err(error) => {
