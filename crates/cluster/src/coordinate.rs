@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 /// that are silent, and all together should take 10 s at most.
 pub(crate) const MAJORITY: Duration = Duration::from_secs(3);
 
-/// How long a change waits in all that another one has taken along. Its majority may be found later than that:
-/// then nobody knows what came of it.
+/// How long a change waits in all that another one has taken along. Its majority may be found later than
+/// that: then nobody knows what came of it.
 const DECIDED: Duration = Duration::from_secs(5);
 
 /// A node is silent for so many seconds until an append goes on without it (`node::SILENCE`).

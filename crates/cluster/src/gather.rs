@@ -386,8 +386,8 @@ impl GatherExec {
         self.given_by_nodes().iter().map(|(_, rows)| rows).sum::<f64>() * self.row_bytes() as f64
     }
 
-    /// Returns how many bytes all nodes would have if all rows of the largest table passed all conditions, but
-    /// for long texts; `None` if each row may become several.
+    /// Returns how many bytes all nodes would have if all rows of the largest table passed all conditions,
+    /// but for long texts; `None` if each row may become several.
     pub(crate) fn bytes_of_tables(&self) -> Option<f64> {
         let may_be_more = |node: &Arc<dyn ExecutionPlan>| {
             node.is::<UnnestExec>() || node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>()
@@ -414,8 +414,8 @@ impl GatherExec {
         share.fragments.iter().map(rows_of).sum()
     }
 
-    /// Estimates the rows that each node gives: those that pass its conditions, or a tenth of them where there
-    /// are groups and this node does not know how many there can be.
+    /// Estimates the rows that each node gives: those that pass its conditions, or a tenth of them where
+    /// there are groups and this node does not know how many there can be.
     fn given_by_nodes(&self) -> Vec<(NodeId, f64)> {
         let first = self.plan.fetch().map_or(f64::INFINITY, |rows| rows as f64);
         let passing = self.share_of_passing();

@@ -23,7 +23,7 @@ use hypostyle_plan::join_order::{Measures, groups_counted, rows_of};
 use hypostyle_types::TableId;
 use std::sync::Arc;
 
-/// Of tables with fewer rows, nothing is estimated: their rows are sooner sent.
+/// Nothing is estimated of tables with fewer rows: these are sooner sent.
 const ESTIMATED_ROWS_MIN: u64 = 100_000;
 
 pub(super) struct Splitter<'a> {

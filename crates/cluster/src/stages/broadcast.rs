@@ -14,12 +14,12 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion_distributed::NetworkBroadcastExec;
 use std::sync::Arc;
 
-/// The bytes that are expected of a side that goes to all tasks, at most: each of its tasks keeps what it gives
-/// until all have it, and each of those that take it keeps all of it.
+/// The bytes that are expected of a side that goes to all tasks, at most: each of its tasks keeps what it
+/// gives until all have it, and each of those that take it keeps all of it.
 const BYTES_MAX: f64 = (8 << 20) as f64;
 
-/// The bytes of such a side if all rows of its largest table passed all conditions, at most: an estimate may be
-/// wrong.
+/// The bytes of such a side if all rows of its largest table passed all conditions, at most: an estimate may
+/// be wrong.
 const BYTES_OF_TABLES_MAX: f64 = (64 << 20) as f64;
 
 /// Returns a plan that no rule has seen yet, with the joins that collect a small side of it for each task.

@@ -42,8 +42,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
 /// How long rows of a task may be asked for before its plan is there: a second more than a node waits for a
-/// silent one. Whoever has planned the task knows by then that it has not begun. The query runs once more without
-/// stages, and all of it should take 10 s at most.
+/// silent one. Whoever has planned the task knows by then that it has not begun. The query runs once more
+/// without stages, and all of it should take 10 s at most.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a task waits for others to end that give rows to so many. Its query runs without stages then.

@@ -2,9 +2,9 @@
 //! and in stages: the time of the node that has most to do.
 //!
 //! The unit is a nanosecond of one core. The constants are those of the nodes of `bench/shuffles.py`, as
-//! docs/decisions/0030 says; what counts is how they relate. Rows that are joined, grouped or sorted weigh several
-//! times as much as those that are only sent; rows between tasks travel as they are in memory, and all others
-//! with columns in few bits.
+//! docs/decisions/0030 says; what counts is how they relate. Rows that are joined, grouped or sorted weigh
+//! several times as much as those that are only sent; rows between tasks travel as they are in memory, and
+//! all others with columns in few bits.
 
 use crate::gather::{GatherExec, Given, row_bytes};
 use datafusion::common::JoinType;
@@ -33,14 +33,14 @@ const MOVED_BYTE: f64 = 2.5;
 /// What a row costs that a task reads where it is.
 const READ: f64 = 20.0;
 
-/// What a row of a join costs that is put into a table of hashes, and one that is looked up there: if it is in
-/// the caches of a core, and if it is not.
+/// What a row of a join costs that is put into a table of hashes, and one that is looked up there: if it is
+/// in the caches of a core, and if it is not.
 const BUILT: (f64, f64) = (25.0, 100.0);
 const PROBED: (f64, f64) = (15.0, 60.0);
 const CACHED_ROWS: f64 = 100_000.0;
 
-/// What a row costs that is added to one of many groups, and a byte of it; before rows are shared out, where there
-/// may be few; and to one result.
+/// What a row costs that is added to one of many groups, and a byte of it; before rows are shared out, where
+/// there may be few; and to one result.
 const GROUPED: f64 = 110.0;
 const GROUPED_BYTE: f64 = 0.5;
 const GROUPED_BEFORE: f64 = 40.0;
@@ -53,14 +53,14 @@ const WINDOWED: f64 = 60.0;
 /// What a pair of rows costs that are compared, where there are no keys.
 const COMPARED: f64 = 1.0;
 
-/// What it costs to plan a query in stages, to begin a stage, and for each partition that one of its tasks gives
-/// rows to, and that takes rows.
+/// What it costs to plan a query in stages, to begin a stage, and for each partition that one of its tasks
+/// gives rows to, and that takes rows.
 const PLANNED: f64 = 15e6;
 const BEGUN: f64 = 3e6;
 const CONNECTED: f64 = 0.5e6;
 
-/// The share of rows that pass a condition above a part, and that are left where a task groups its rows of which
-/// nothing is known.
+/// The share of rows that pass a condition above a part, and that are left where a task groups its rows of
+/// which nothing is known.
 const PASSING: f64 = 1.0 / 3.0;
 const GROUPS: f64 = 0.1;
 
@@ -392,8 +392,8 @@ mod tests {
         let both = || shuffled(leaf(&large(), nodes), nodes);
         let stages = counted(join(both(), both(), partitioned), nodes);
         assert!(is_worth(&stages, &without, nodes));
-        // TPC-H 9: wide rows are sooner sent as columns in few bits than shared out as they are in memory, but
-        // need not be where the other side goes to all nodes.
+        // TPC-H 9: wide rows are sooner sent as columns in few bits than shared out as they are in memory,
+        // but need not be where the other side goes to all nodes.
         let (coloured, wide) = (|| table("coloured", 9), || table("large", 9));
         let without = join(coloured(), wide(), partitioned);
         let by_keys = join(
