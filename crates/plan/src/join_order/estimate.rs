@@ -363,3 +363,35 @@ fn number(value: &ScalarValue) -> Option<f64> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::logical_expr::{col, lit, table_scan};
+
+    /// A table of a thousand rows, of whose columns the first one is counted.
+    const MEASURES: Measures = Measures {
+        rows: |_| Some(1000),
+        column: |_, place| {
+            Some(ColumnMeasure { distinct: (place == 0).then_some(10.0), ..ColumnMeasure::default() })
+        },
+    };
+
+    #[test]
+    fn groups_are_counted_where_all_of_their_columns_are() {
+        let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, true));
+        let scan = table_scan(Some("t"), &Schema::new(fields.to_vec()), None).unwrap();
+        let groups = |keys: Vec<Expr>| {
+            let plan = scan.clone().aggregate(keys, Vec::<Expr>::new()).unwrap().build().unwrap();
+            let LogicalPlan::Aggregate(aggregate) = &plan else { panic!("no aggregate") };
+            groups_counted(aggregate, &MEASURES)
+        };
+        assert_eq!(groups(vec![col("a")]), Some(10.0));
+        assert_eq!(groups(vec![col("a"), col("b")]), None);
+        assert_eq!(groups(vec![col("b")]), None);
+        // There are fewer values of an expression than rows, and no more groups than these.
+        assert_eq!(groups(vec![col("a") + lit(1_i64)]), Some(1000_f64.sqrt()));
+        assert_eq!(groups(vec![col("a"), col("a") + lit(1_i64), col("a") + lit(2_i64)]), Some(1000.0));
+    }
+}
