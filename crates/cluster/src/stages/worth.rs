@@ -30,7 +30,7 @@ const RECEIVED_BYTE: f64 = 0.3;
 const MOVED: f64 = 20.0;
 const MOVED_BYTE: f64 = 2.5;
 
-/// What a row costs that a task reads where it is.
+/// What a row costs that is read where it is.
 const READ: f64 = 20.0;
 
 /// What a row of a join costs that is put into a table of hashes, and one that is looked up there: if it is
@@ -139,8 +139,8 @@ impl Model<'_> {
             return given.map_or_else(unknown, |given| read(given, given.rows / tasks * READ));
         }
         if let Some(given) = (self.given)(plan) {
-            let of_row = RECEIVED + RECEIVED_BYTE * bytes(plan);
-            return read(given, given.of_others * of_row);
+            let (own, of_row) = (given.rows - given.of_others, RECEIVED + RECEIVED_BYTE * bytes(plan));
+            return read(given, own * READ + given.of_others * of_row);
         }
         let inputs: Vec<Work> = plan.children().into_iter().map(|input| self.of(input, tasks)).collect();
         match inputs.as_slice() {
