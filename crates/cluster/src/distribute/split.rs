@@ -86,7 +86,7 @@ impl Splitter<'_> {
         }
         let measures = self.state.config().get_extension::<Measures>()?;
         let grouped = grouped(plan);
-        let rows = rows_of(grouped.map_or(plan, |aggregate| &aggregate.input), &measures);
+        let rows = rows_of(grouped.map_or(plan, |aggregate| aggregate.input.as_ref()), &measures);
         let groups = grouped.and_then(|aggregate| groups_counted(aggregate, &measures));
         Some(Expected { rows, groups })
     }
