@@ -98,6 +98,11 @@ fn many_groups_are_shared_out_and_few_are_not() {
         let because = if in_stages { " of this one without stages" } else { "without stages: it needs" };
         assert!(plan.contains(because) && plan.contains(" ms"), "{keys}: {plan}");
     }
+    // The node knows by a fragment of its own that the condition leaves most rows.
+    let sql =
+        "EXPLAIN SELECT count(*), max(s) FROM (SELECT t, sum(k) AS s FROM m WHERE few < 8 GROUP BY t) AS g";
+    let plan = sorted_rows(&connection, sql).unwrap().join("\n");
+    assert!(plan.contains("StagesExec"), "{plan}");
     // All of these rows would come to the node that is asked anyway.
     let plan = sorted_rows(&connection, "EXPLAIN SELECT many, few, t FROM m ORDER BY k").unwrap().join("\n");
     assert!(!plan.contains("StagesExec"), "{plan}");
