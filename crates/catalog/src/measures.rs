@@ -35,12 +35,29 @@ fn rows(scan: &TableScan) -> Option<u64> {
 }
 
 fn column(scan: &TableScan, place: usize) -> Option<ColumnMeasure> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    if let Some(partitioned) = (provider.as_ref() as &dyn Any).downcast_ref::<PartitionedTable>() {
+        return of_fragment(partitioned, scan.source.schema().fields().get(place)?.name());
+    }
     let table = table(scan)?;
     let column = table.columns().get(place)?;
     // What is known of the files says little of rows that only the log has.
     let range = range(column).filter(|_| is_in_files(&table, column));
     let nulls = column.null_count() as f64;
     Some(ColumnMeasure { distinct: distinct(&table, place, range), nulls, range })
+}
+
+/// Returns what is known of a column of a table over several nodes, by one of the fragments that this node
+/// has: its rows are chosen without regard to the values of most columns.
+fn of_fragment(table: &PartitionedTable, name: &str) -> Option<ColumnMeasure> {
+    let rows = table.rows()? as f64;
+    let (_snapshot, fragment) = table.own_fragment()?;
+    let column = fragment.column(name).ok()?;
+    let range = range(column);
+    let counted = column.distinct_count().map(|count| count as f64);
+    let fewest = [counted, possible(column, range)].into_iter().flatten().reduce(f64::min);
+    let nulls = column.null_count() as f64 / column.rows().max(1) as f64 * rows;
+    Some(ColumnMeasure { distinct: fewest.filter(|values| *values < rows), nulls, range })
 }
 
 /// Says whether most rows of a table are in its files.
@@ -65,8 +82,16 @@ fn distinct(table: &TableData, place: usize, range: Option<(f64, f64)>) -> Optio
     }
     let dictionary = column.distinct_count().filter(|_| is_in_files(table, column));
     let counted = dictionary.map(|count| count as f64).or_else(|| counted(table, place));
+    let possible = possible(column, range);
+    let fewest = [counted, possible].into_iter().flatten().reduce(f64::min);
+    fewest.filter(|values| *values < rows || rows <= COUNTED_ROWS as f64)
+}
+
+/// Returns how many values a column can have between its least and its greatest one, if they are whole
+/// numbers.
+fn possible(column: &ColumnData, range: Option<(f64, f64)>) -> Option<f64> {
     let is_whole = matches!(
-        entry.logical_type,
+        column.entry().logical_type,
         LogicalType::TinyInt
             | LogicalType::SmallInt
             | LogicalType::Integer
@@ -78,9 +103,7 @@ fn distinct(table: &TableData, place: usize, range: Option<(f64, f64)>) -> Optio
             | LogicalType::Date
             | LogicalType::Boolean
     );
-    let possible = range.filter(|_| is_whole).map(|(least, greatest)| greatest - least + 1.0);
-    let fewest = [counted, possible].into_iter().flatten().reduce(f64::min);
-    fewest.filter(|values| *values < rows || rows <= COUNTED_ROWS as f64)
+    range.filter(|_| is_whole).map(|(least, greatest)| greatest - least + 1.0)
 }
 
 /// Rows whose values are counted by looking at them. Most tables of so few rows have them in the log

@@ -28,6 +28,16 @@ use std::time::{Duration, Instant};
 /// that are silent, and all together should take 10 s at most.
 pub(crate) const MAJORITY: Duration = Duration::from_secs(3);
 
+/// How long a change waits in all that another one has taken along. Its majority may be found later than
+/// that: then nobody knows what came of it.
+const DECIDED: Duration = Duration::from_secs(5);
+
+/// A node is silent for so many seconds until an append goes on without it (`node::SILENCE`).
+const SILENT_SECONDS: u64 = 4;
+
+/// What an append waits for, one after the other: silent nodes, its decision, and those that take it over.
+const _: () = assert!(SILENT_SECONDS + DECIDED.as_secs() + TAKEN.as_secs() <= 10);
+
 /// How long it waits until it asks again those that have not answered.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -290,7 +300,10 @@ impl Node {
             },
             Err(error) if self.submitted.withdraw(number) => Err(error),
             // Somebody has taken it along, and waits for a majority.
-            Err(_) => decision.recv_timeout(MAJORITY).unwrap_or_else(|_| Err(unknown())),
+            Err(_) => {
+                let left = (since + DECIDED).saturating_duration_since(Instant::now());
+                decision.recv_timeout(left).unwrap_or_else(|_| Err(unknown()))
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
 };
@@ -46,7 +47,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Where fewer bytes are grouped, nobody asks how many groups they may have.
-const GROUPED_BYTES_MIN: u64 = 16 << 20;
+const GROUPED_BYTES_MIN: f64 = (16 << 20) as f64;
+
+/// The share of rows that is expected to pass conditions of which nothing is estimated, and the least share.
+const PASSING: f64 = 0.2;
+const PASSING_MIN: f64 = 0.01;
 
 /// The name of the measure of how often nodes were asked.
 pub(crate) const ATTEMPTS: &str = "attempts";
@@ -236,11 +241,35 @@ fn holders(tables: &[&Table], number: u32, without: &BTreeSet<NodeId>) -> Vec<No
     nodes.map(|replica| replica.node).filter(has).collect()
 }
 
+/// What the planner estimates of a part, for all nodes together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Expected {
+    /// The rows that pass its conditions, before they are grouped.
+    pub rows: f64,
+    /// The groups of its uppermost aggregate, where the values of the columns are counted.
+    pub groups: Option<f64>,
+}
+
+/// The rows that nodes are expected to give of a part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Given {
+    /// Those of all nodes.
+    pub rows: f64,
+    /// Those of other nodes than the one that was asked.
+    pub of_others: f64,
+    /// Those that its tables have, whatever conditions and groups leave of them.
+    pub of_tables: f64,
+    /// Each of them is a group of its node.
+    pub is_grouped: bool,
+}
+
 /// Has nodes run a plan, and collects their rows: one partition for each node.
 #[derive(Clone)]
 pub struct GatherExec {
     /// What the nodes run: a plan before DataFusion's physical rules.
     plan: Arc<dyn ExecutionPlan>,
+    /// What was estimated of it, if it was.
+    expected: Option<Expected>,
     bytes: Arc<Vec<u8>>,
     placing: Placing,
     shares: Vec<Share>,
@@ -286,6 +315,7 @@ impl GatherExec {
         let settings = crate::task::settings(config.options());
         Ok(Self {
             plan,
+            expected: None,
             bytes: Arc::new(bytes),
             placing,
             shares,
@@ -332,24 +362,46 @@ impl GatherExec {
         self.shares.iter().map(|share| share.node)
     }
 
-    /// Estimates how many bytes other nodes send.
-    pub(crate) fn bytes_expected(&self) -> u64 {
+    /// Returns the operator with what was estimated of its part.
+    #[must_use]
+    pub(crate) fn expecting(self, expected: Option<Expected>) -> Self {
+        Self { expected, ..self }
+    }
+
+    /// Estimates the rows that nodes give.
+    pub(crate) fn given(&self) -> Given {
         let own = self.placing.node.id();
-        self.passed(self.shares.iter().filter(|share| share.node != own))
+        let given = self.given_by_nodes();
+        let others = given.iter().filter(|(node, _)| *node != own);
+        Given {
+            rows: given.iter().map(|(_, rows)| rows).sum(),
+            of_others: others.map(|(_, rows)| rows).sum(),
+            of_tables: self.rows_of_tables() as f64,
+            is_grouped: self.has(|node| node.is::<AggregateExec>()),
+        }
     }
 
     /// Estimates how many bytes all nodes have.
-    pub(crate) fn bytes_of_all_expected(&self) -> u64 {
-        self.passed(self.shares.iter())
+    pub(crate) fn bytes_expected(&self) -> f64 {
+        self.given_by_nodes().iter().map(|(_, rows)| rows).sum::<f64>() * self.row_bytes() as f64
     }
 
-    /// Returns how many bytes all nodes have at most, but for long texts; `None` if each row may become
-    /// several.
-    pub(crate) fn bytes_at_most(&self) -> Option<u64> {
-        let is_more = |node: &Arc<dyn ExecutionPlan>| node.children().len() > 1 || node.is::<UnnestExec>();
-        let may_be_more = self.plan.exists(|node| Ok(is_more(node))).unwrap_or(true);
-        let rows = || self.shares.iter().map(|share| self.rows_of(share)).sum::<u64>();
-        (!may_be_more).then(|| rows().saturating_mul(self.row_bytes()))
+    /// Returns how many bytes all nodes would have if all rows of the largest table passed all conditions,
+    /// but for long texts; `None` if each row may become several.
+    pub(crate) fn bytes_of_tables(&self) -> Option<f64> {
+        let may_be_more = |node: &Arc<dyn ExecutionPlan>| {
+            node.is::<UnnestExec>() || node.is::<NestedLoopJoinExec>() || node.is::<CrossJoinExec>()
+        };
+        (!self.has(may_be_more)).then(|| self.rows_of_tables() as f64 * self.row_bytes() as f64)
+    }
+
+    /// Says whether there is such an operator in the part.
+    fn has(&self, is: impl Fn(&Arc<dyn ExecutionPlan>) -> bool) -> bool {
+        self.plan.exists(|node| Ok(is(node))).unwrap_or(true)
+    }
+
+    fn rows_of_tables(&self) -> u64 {
+        self.shares.iter().map(|share| self.rows_of(share)).sum()
     }
 
     /// Returns how many rows a node reads.
@@ -362,34 +414,51 @@ impl GatherExec {
         share.fragments.iter().map(rows_of).sum()
     }
 
-    /// Estimates the bytes that nodes have of their rows: a condition lets a fifth of them pass, and ten are
-    /// of one group, if this node does not know how many groups there can be.
-    fn passed<'a>(&self, shares: impl Iterator<Item = &'a Share>) -> u64 {
-        let has =
-            |is: fn(&Arc<dyn ExecutionPlan>) -> bool| self.plan.exists(|node| Ok(is(node))).unwrap_or(false);
-        let share_of_passed = if has(|node| node.is::<FilterExec>()) { 5 } else { 1 };
-        let passed: Vec<u64> = shares.map(|share| self.rows_of(share) / share_of_passed).collect();
-        let bytes = |rows: u64| rows.saturating_mul(self.row_bytes());
-        let all = bytes(passed.iter().sum());
-        if !has(|node| node.is::<AggregateExec>()) {
-            return all;
-        }
-        let known = match all < GROUPED_BYTES_MIN {
-            true => None,
-            false => self.groups(),
+    /// Estimates the rows that each node gives: those that pass its conditions, or a tenth of them where
+    /// there are groups and this node does not know how many there can be.
+    fn given_by_nodes(&self) -> Vec<(NodeId, f64)> {
+        let first = self.plan.fetch().map_or(f64::INFINITY, |rows| rows as f64);
+        let passing = self.share_of_passing();
+        let passed = |share: &Share| {
+            let rows = self.rows_of(share) as f64 * passing;
+            (share.node, rows.min(first * share.fragments.len() as f64))
         };
-        known.map_or(all / 10, |groups| bytes(passed.iter().map(|rows| (*rows).min(groups)).sum()))
+        let passed: Vec<(NodeId, f64)> = self.shares.iter().map(passed).collect();
+        if !self.has(|node| node.is::<AggregateExec>()) {
+            return passed;
+        }
+        let all: f64 = passed.iter().map(|(_, rows)| rows).sum();
+        let known = match all * (self.row_bytes() as f64) < GROUPED_BYTES_MIN {
+            true => None,
+            false => self.groups().or(self.expected.and_then(|expected| expected.groups)),
+        };
+        let grouped = |rows: f64| known.map_or(rows / 10.0, |groups| rows.min(groups));
+        passed.into_iter().map(|(node, rows)| (node, grouped(rows))).collect()
+    }
+
+    /// Estimates how many rows come of each row of the largest table. Of values that nobody has counted, the
+    /// planner takes conditions for those of a key, so that they leave too few.
+    fn share_of_passing(&self) -> f64 {
+        let is_filtered = self.has(|node| node.is::<FilterExec>());
+        match (self.expected, self.rows_of_tables() as f64) {
+            (Some(expected), all) if all > 0.0 => {
+                let least = if is_filtered { PASSING_MIN } else { 0.0 };
+                (expected.rows / all).max(least)
+            }
+            _ if is_filtered => PASSING,
+            _ => 1.0,
+        }
     }
 
     /// Returns how many groups there are at most, by the fragments that this node has.
-    fn groups(&self) -> Option<u64> {
+    fn groups(&self) -> Option<f64> {
         let own = self.shares.iter().find(|share| share.node == self.placing.node.id())?;
-        groups::groups(&self.plan, &self.placing.node, &own.fragments)
+        groups::groups(&self.plan, &self.placing.node, &own.fragments).map(|groups| groups as f64)
     }
 
     /// Estimates the bytes of a row.
     fn row_bytes(&self) -> u64 {
-        self.schema().fields().iter().map(width).sum()
+        row_bytes(&self.schema())
     }
 
     fn start(&self, share: &Share, wanted: Weak<()>) -> hypostyle_types::Result<SendableRecordBatchStream> {
@@ -468,6 +537,11 @@ impl GatherExec {
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.plan.schema(), rows)))
     }
+}
+
+/// Estimates the bytes of a row.
+pub(crate) fn row_bytes(schema: &SchemaRef) -> u64 {
+    schema.fields().iter().map(width).sum()
 }
 
 /// Estimates the bytes of a value.

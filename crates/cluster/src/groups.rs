@@ -27,7 +27,7 @@ pub(crate) fn groups(plan: &Arc<dyn ExecutionPlan>, node: &Node, fragments: &[u3
     })
     .ok()?;
     let snapshot = node.database().snapshot().ok()?;
-    let distinct = |(scan, place): (FragmentScanExec, usize)| {
+    let distinct = |(scan, place): (&FragmentScanExec, usize)| {
         let name = scan.table_schema.fields().get(place)?.name();
         let mut tables = fragments.iter().filter_map(|number| {
             snapshot.table(SCHEMA, &fragment_table(FragmentId { table: scan.table, number: *number }))
@@ -39,7 +39,7 @@ pub(crate) fn groups(plan: &Arc<dyn ExecutionPlan>, node: &Node, fragments: &[u3
 
 /// Returns the columns that an aggregate groups by, each as a scan, and its place among the columns of the
 /// table.
-fn columns(aggregate: &AggregateExec) -> Option<Vec<(FragmentScanExec, usize)>> {
+fn columns(aggregate: &AggregateExec) -> Option<Vec<(&FragmentScanExec, usize)>> {
     let keys = aggregate.group_expr();
     let source = |(key, _): &(Arc<dyn PhysicalExpr>, String)| {
         source(key.downcast_ref::<Column>()?.index(), aggregate.input())
@@ -51,11 +51,10 @@ fn columns(aggregate: &AggregateExec) -> Option<Vec<(FragmentScanExec, usize)>> 
 }
 
 /// Returns the scan that a column of a plan comes from as it is, and its place there.
-fn source(mut index: usize, plan: &Arc<dyn ExecutionPlan>) -> Option<(FragmentScanExec, usize)> {
-    let mut plan = plan.clone();
+fn source(mut index: usize, mut plan: &Arc<dyn ExecutionPlan>) -> Option<(&FragmentScanExec, usize)> {
     loop {
         if let Some(scan) = plan.downcast_ref::<FragmentScanExec>() {
-            return Some((scan.clone(), *scan.projection.get(index)?));
+            return Some((scan, *scan.projection.get(index)?));
         }
         if let Some(projection) = plan.downcast_ref::<ProjectionExec>() {
             index = projection.expr().get(index)?.expr.downcast_ref::<Column>()?.index();
@@ -74,8 +73,7 @@ fn source(mut index: usize, plan: &Arc<dyn ExecutionPlan>) -> Option<(FragmentSc
         if !has_own_columns && input.schema() != plan.schema() {
             return None;
         }
-        let input = Arc::clone(input);
-        plan = input;
+        plan = *input;
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::gather::{GatherExec, Placing};
 use crate::node::Node;
+use crate::state;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
@@ -17,7 +18,9 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Pla
 use hypostyle_error::column_name::POSITION;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::{no_expressions, no_inputs};
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Fragment};
+use hypostyle_placement::partition::Partitioning as Scheme;
+use hypostyle_storage::{Snapshot, TableData};
 use hypostyle_types::TableId;
 use roaring::RoaringTreemap;
 use std::fmt;
@@ -66,6 +69,24 @@ impl PartitionedTable {
     /// The table without rows.
     pub fn shell(&self) -> &StoredTable {
         &self.shell
+    }
+
+    /// Returns what this node has of one fragment of the table, with the snapshot that it is of, if most of
+    /// it is in files: what is known of its columns is about that of the others, unless rows are placed by
+    /// ranges.
+    pub fn own_fragment(&self) -> Option<(Arc<Snapshot>, Arc<TableData>)> {
+        let table = self.catalog.table(self.id)?;
+        if matches!(table.partitioning, Scheme::Range { .. }) {
+            return None;
+        }
+        let is_own = |fragment: &Fragment| {
+            let replica = fragment.replica(self.node.id());
+            fragment.rows > 0 && replica.is_some_and(|replica| replica.in_sync)
+        };
+        let (id, _) = table.numbered().find(|(_, fragment)| is_own(fragment))?;
+        let snapshot = self.node.database().snapshot().ok()?;
+        let data = state::fragment(&snapshot, id).filter(|data| 2 * data.rows_in_files() >= data.rows())?;
+        Some((snapshot, data))
     }
 }
 

@@ -73,6 +73,7 @@ fn rows_meet_on_all_nodes() {
         connection.execute(&format!("SET stages = {setting}")).unwrap();
         let plan = sorted_rows(&connection, &format!("EXPLAIN {}", QUERIES[0])).unwrap().join("\n");
         assert!(!plan.contains("StagesExec"), "{plan}");
+        assert_eq!(plan.contains("without stages: it needs only about"), setting == "auto", "{plan}");
     }
     let error = failure(&connection, "SET stages = many");
     assert!(error.message().contains("stages is auto, on or off, not 'many'"), "{error}");
@@ -82,16 +83,72 @@ fn rows_meet_on_all_nodes() {
 fn many_groups_are_shared_out_and_few_are_not() {
     let cluster = Cluster::new(3);
     let connection = cluster.on(1);
-    let made = "CREATE TABLE m PARTITION BY HASH (k) INTO 6 FRAGMENTS AS SELECT x AS k, x * 7919 % 300007 AS many, \
-                x % 10 AS few, 'a text of the number ' || x AS t FROM generate_series(1, 300000) AS r (x)";
+    let made = "CREATE TABLE m PARTITION BY HASH (k) INTO 6 FRAGMENTS AS SELECT x AS k, x * 7919 % 1000003 AS many, \
+                x % 10 AS few, 'a text of the number ' || x AS t FROM generate_series(1, 1200000) AS r (x)";
     connection.execute(made).unwrap();
-    let sums = (0..60).map(|number| format!("sum(k + {number})")).collect::<Vec<_>>().join(", ");
     for (keys, in_stages) in
         [("many", true), ("t", true), ("many, few", true), ("few", false), ("few, few + 1", false)]
     {
-        let sql = format!("EXPLAIN SELECT {keys}, {sums} FROM m GROUP BY {keys}");
-        let plan = sorted_rows(&connection, &sql).unwrap().join("\n");
+        // Fewer than 64 MB would come to the node that is asked.
+        let sql =
+            format!("SELECT count(*), max(s) FROM (SELECT {keys}, sum(k) AS s FROM m GROUP BY {keys}) AS g");
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
         assert_eq!(plan.contains("StagesExec"), in_stages, "{keys}: {plan}");
+        // It says what was expected.
+        let because = if in_stages { " of this one without stages" } else { "without stages: it needs" };
+        assert!(plan.contains(because) && plan.contains(" ms"), "{keys}: {plan}");
+    }
+    // The node knows by a fragment of its own that the condition leaves most rows.
+    let sql =
+        "EXPLAIN SELECT count(*), max(s) FROM (SELECT t, sum(k) AS s FROM m WHERE few < 8 GROUP BY t) AS g";
+    let plan = sorted_rows(&connection, sql).unwrap().join("\n");
+    assert!(plan.contains("StagesExec"), "{plan}");
+    // All of these rows would come to the node that is asked anyway.
+    let plan = sorted_rows(&connection, "EXPLAIN SELECT many, few, t FROM m ORDER BY k").unwrap().join("\n");
+    assert!(!plan.contains("StagesExec"), "{plan}");
+}
+
+/// Makes two tables that are placed together, whose keys have other names.
+fn fill_together(connection: &Connection, distribution: impl Fn(&str) -> String) {
+    let of_orders = format!("CREATE TABLE orders (o BIGINT, s VARCHAR) {}", distribution("o"));
+    let of_items = format!(
+        "CREATE TABLE items (i BIGINT, g BIGINT, p DECIMAL(12, 2), d DECIMAL(12, 2)) {}",
+        distribution("i")
+    );
+    for sql in [
+        of_orders.as_str(),
+        of_items.as_str(),
+        "INSERT INTO orders SELECT x, CASE WHEN x % 3 = 0 THEN 'f' ELSE 'o' END FROM generate_series(1, 300) AS r (x)",
+        "INSERT INTO items SELECT x % 300, x % 11, x % 1000, CAST(0.05 AS DECIMAL(12, 2)) \
+         FROM generate_series(1, 2000) AS r (x)",
+    ] {
+        connection.execute(sql).unwrap();
+    }
+}
+
+#[test]
+fn what_is_placed_together_is_computed_where_it_is() {
+    let (one, cluster) = (Database::in_memory(OpenOptions::default()).unwrap(), Cluster::new(3));
+    let (one, connection) = (one.connect().unwrap(), cluster.on(1));
+    fill_together(&one, |_| String::new());
+    fill_together(&connection, |key| format!("PARTITION BY HASH ({key}) INTO 6 FRAGMENTS"));
+    let with_others = "s = 'f' AND EXISTS (SELECT 1 FROM items AS m WHERE m.i = items.i AND m.g <> items.g)";
+    for sql in [
+        // The key that is left behind the join is that of either table.
+        format!("SELECT items.i, items.g FROM orders JOIN items ON o = i WHERE {with_others}"),
+        format!("SELECT items.i, items.g FROM items JOIN orders ON i = o WHERE {with_others}"),
+        "SELECT o, count(*) FROM items JOIN orders ON i = o GROUP BY o".to_string(),
+        "SELECT i, count(*) FROM orders JOIN items ON o = i GROUP BY i".to_string(),
+        // The rule that checks products gives these sums other names.
+        "SELECT g, sum(p * (1 - d)), avg(p) FROM items GROUP BY g".to_string(),
+        "SELECT g, sum(p * (1 - d)) FROM items GROUP BY g".to_string(),
+    ] {
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        let parts: Vec<&str> = plan.lines().filter(|line| line.contains("GatherExec")).collect();
+        assert_eq!(parts.len(), 1, "{sql}: {plan}");
+        let is_grouped = parts.iter().all(|part| part.contains("AggregateExec"));
+        assert_eq!(is_grouped, sql.contains("GROUP BY"), "{sql}: {plan}");
+        assert_eq!(sorted_rows(&connection, &sql).unwrap(), sorted_rows(&one, &sql).unwrap(), "{sql}");
     }
 }
 
@@ -162,6 +219,32 @@ fn equal_floats_meet_wherever_they_are() {
 }
 
 #[test]
+fn replicated_tables_meet_rows_that_are_shared_out() {
+    let (one, cluster) = (one_node(), Cluster::new(3));
+    fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS REPLICAS 2");
+    for (of, distribution) in [(&one, ""), (&cluster.on(0), "REPLICATED")] {
+        of.execute(&format!("CREATE TABLE d (v BIGINT, name VARCHAR) {distribution}")).unwrap();
+        let rows = "INSERT INTO d SELECT x * 3, 'name ' || x % 7 FROM generate_series(1, 700) AS r (x)";
+        of.execute(rows).unwrap();
+    }
+    let connection = cluster.on(1);
+    connection.execute("SET stages = on").unwrap();
+    let grouped = "(SELECT v, count(*) AS n FROM a GROUP BY v) AS g";
+    for (sql, in_stages) in [
+        (format!("SELECT d.name, sum(g.n) FROM {grouped} JOIN d ON g.v = d.v GROUP BY d.name"), true),
+        (format!("SELECT d.name, g.n FROM d LEFT JOIN {grouped} ON g.v = d.v"), false),
+        (format!("SELECT d.v FROM d WHERE NOT EXISTS (SELECT 1 FROM {grouped} WHERE g.v = d.v)"), false),
+        (format!("SELECT g.v FROM {grouped} WHERE g.n > (SELECT min(d.v) FROM d)"), false),
+        (format!("SELECT v FROM d UNION ALL SELECT v FROM {grouped}"), false),
+    ] {
+        let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
+        // Some of the others run so, too, if their sides allow it.
+        assert!(plan.contains("StagesExec") || !in_stages, "{sql}: {plan}");
+        assert_eq!(sorted_rows(&connection, &sql).unwrap(), sorted_rows(&one, &sql).unwrap(), "{sql}");
+    }
+}
+
+#[test]
 fn what_is_no_table_of_the_cluster_is_read_where_it_was_asked_for() {
     let (one, cluster) = (one_node(), Cluster::new(3));
     fill(&cluster.on(0), "PARTITION BY HASH (k) INTO 6 FRAGMENTS");
@@ -174,6 +257,7 @@ fn what_is_no_table_of_the_cluster_is_read_where_it_was_asked_for() {
     let sql = "SELECT own.c, count(*) FROM a JOIN own ON a.v = own.v GROUP BY own.c";
     let plan = sorted_rows(&connection, &format!("EXPLAIN {sql}")).unwrap().join("\n");
     assert!(!plan.contains("StagesExec"), "{plan}");
+    assert!(plan.contains("which is not of the cluster, stays on its node"), "{plan}");
     assert_eq!(sorted_rows(&connection, sql).unwrap(), sorted_rows(&one, sql).unwrap());
     // These go with the parts.
     let sql = "SELECT x.c, count(*) FROM a JOIN (VALUES (7, 'p'), (14, 'q'), (21, 'p')) AS x (v, c) ON a.v = x.v \

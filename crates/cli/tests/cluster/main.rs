@@ -5,6 +5,7 @@
 mod clients;
 #[path = "../common/mod.rs"]
 mod common;
+mod large;
 mod links;
 mod many;
 mod nodes;

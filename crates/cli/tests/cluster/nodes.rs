@@ -159,6 +159,16 @@ impl Nodes {
         }
     }
 
+    /// Returns how many bytes of memory the process of a node has that are of no file.
+    pub fn own_memory(&self, node: usize) -> u64 {
+        let process = self.processes[node].lock().unwrap().as_ref().map(Child::id);
+        let status = process.and_then(|id| std::fs::read_to_string(format!("/proc/{id}/status")).ok());
+        let status = status.unwrap_or_default();
+        let kibibytes =
+            status.lines().find_map(|line| line.strip_prefix("RssAnon:")?.split_whitespace().next());
+        kibibytes.map_or(0, |kibibytes| kibibytes.parse::<u64>().unwrap() << 10)
+    }
+
     /// Returns for how long a node has been stopped until now.
     pub fn stopped(&self, node: usize) -> Duration {
         Duration::from_millis(self.stopped[node].load(Ordering::SeqCst))

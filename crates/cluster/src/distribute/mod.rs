@@ -13,7 +13,8 @@ mod split;
 pub(crate) mod unoptimized;
 
 use crate::codec;
-use crate::gather::{GatherExec, Placing, in_one_line, is_refusal, scans_apart};
+use crate::converter::refusal;
+use crate::gather::{Expected, GatherExec, Placing, in_one_line, is_refusal, scans_apart};
 use crate::node::Node;
 use crate::table::{Fragments, PartitionedTable};
 use async_trait::async_trait;
@@ -70,6 +71,38 @@ pub(crate) fn parted(plan: &LogicalPlan, state: &SessionState) -> Result<Option<
     split::Splitter { node, catalog, functions, state }.parted(plan.clone())
 }
 
+/// Returns a distributed plan of which replicated tables are parts, too: one node reads each of them.
+///
+/// # Errors
+/// `NotImplemented` for other tables than those of the cluster.
+pub(crate) fn with_replicated_parts(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let mut cluster = None;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::Extension(extension) = node
+            && let Some(gather) = extension.node.as_any().downcast_ref::<Gather>()
+        {
+            cluster = Some((gather.node.clone(), gather.catalog.clone()));
+            return Ok(TreeNodeRecursion::Stop);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let part = |plan: LogicalPlan| {
+        let LogicalPlan::TableScan(scan) = &plan else { return Ok(Transformed::no(plan)) };
+        let provider = source_as_provider(&scan.source)?;
+        if provider.downcast_ref::<PartitionedTable>().is_some() {
+            return Ok(Transformed::no(plan));
+        }
+        let replicated = provider.downcast_ref::<StoredTable>().and_then(StoredTable::replicated);
+        match (replicated, &cluster) {
+            (Some(id), Some((node, catalog))) => {
+                Gather::of(plan, vec![id], false, None, (node, catalog)).map(Transformed::yes)
+            }
+            _ => Err(refusal(&format!("table {}, which is not of the cluster,", scan.table_name))),
+        }
+    };
+    plan.clone().transform_up_with_subqueries(part).data()
+}
+
 /// Returns the cluster that a plan reads partitioned tables of.
 fn cluster_of(plan: &LogicalPlan) -> Result<Option<(Arc<Node>, Arc<Catalog>)>> {
     let mut found = None;
@@ -96,6 +129,8 @@ pub struct Gather {
     /// The plan is an aggregate: the nodes compute its state over their fragments, and who asks
     /// makes results of all states.
     is_partial: bool,
+    /// What is estimated of its rows.
+    expected: Option<Expected>,
 }
 
 impl Gather {
@@ -108,10 +143,12 @@ impl Gather {
         plan: LogicalPlan,
         tables: Vec<TableId>,
         is_partial: bool,
+        expected: Option<Expected>,
         (node, catalog): (&Arc<Node>, &Arc<Catalog>),
     ) -> Result<LogicalPlan> {
         let plan = with_fragments(plan)?;
-        let gather = Self { plan, tables, node: node.clone(), catalog: catalog.clone(), is_partial };
+        let (node, catalog) = (node.clone(), catalog.clone());
+        let gather = Self { plan, tables, node, catalog, is_partial, expected };
         Ok(LogicalPlan::Extension(Extension { node: Arc::new(gather) }))
     }
 }
@@ -211,7 +248,7 @@ impl ExtensionPlanner for Gathers {
         let config = state.config();
         let gathered = |part: Arc<dyn ExecutionPlan>| -> Result<Arc<dyn ExecutionPlan>> {
             match GatherExec::try_new(part.clone(), placing.clone(), config) {
-                Ok(gather) => Ok(Arc::new(gather)),
+                Ok(part) => Ok(Arc::new(part.expecting(gather.expected))),
                 Err(error) if is_refusal(&error) => scans_apart(part, &placing, config),
                 Err(error) => Err(error),
             }

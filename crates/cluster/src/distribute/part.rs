@@ -25,8 +25,9 @@ pub(super) enum Place {
 pub(super) struct Parting {
     /// The tables, whose fragments of equal numbers belong together.
     pub tables: Vec<TableId>,
-    /// The columns of the part that say which fragment a row is of, if it has them all.
-    pub keys: Option<Vec<Column>>,
+    /// The columns of the part that say which fragment a row is of: behind a join by the keys of two tables,
+    /// those of either do. Nothing where the part lacks them.
+    pub keys: Vec<Vec<Column>>,
 }
 
 impl Parting {
@@ -34,30 +35,32 @@ impl Parting {
     pub fn is_within(&self, columns: &[Expr]) -> bool {
         let is_among =
             |key: &Column| columns.iter().any(|column| matches!(column, Expr::Column(own) if own == key));
-        self.keys.as_ref().is_some_and(|keys| keys.iter().all(is_among))
+        self.keys.iter().any(|keys| keys.iter().all(is_among))
     }
 
     /// The same where only some columns are left, which may have other names.
     pub fn shown(&self, items: &[Expr], columns: &[Column]) -> Self {
-        let shown = |key: &Column| {
+        self.with(&|key: &Column| {
             let is_key = |item: &Expr| match item {
                 Expr::Column(column) => column == key,
                 Expr::Alias(alias) => matches!(alias.expr.as_ref(), Expr::Column(column) if column == key),
                 _ => false,
             };
             items.iter().position(is_key).and_then(|place| columns.get(place)).cloned()
-        };
-        let keys = self.keys.as_ref().and_then(|keys| keys.iter().map(shown).collect());
-        Self { tables: self.tables.clone(), keys }
+        })
     }
 
     /// The same under the names that the columns have in another place.
     pub fn renamed(&self, before: &[Column], after: &[Column]) -> Self {
-        let renamed = |key: &Column| {
+        self.with(&|key: &Column| {
             before.iter().position(|column| column == key).and_then(|place| after.get(place)).cloned()
-        };
-        let keys = self.keys.as_ref().and_then(|keys| keys.iter().map(renamed).collect());
-        Self { tables: self.tables.clone(), keys }
+        })
+    }
+
+    /// The same with the names that columns have now; those of which one has none are no keys any more.
+    fn with(&self, name: &dyn Fn(&Column) -> Option<Column>) -> Self {
+        let renamed = |keys: &Vec<Column>| keys.iter().map(name).collect::<Option<Vec<Column>>>();
+        Self { tables: self.tables.clone(), keys: self.keys.iter().filter_map(renamed).collect() }
     }
 }
 
@@ -143,8 +146,7 @@ fn keeps_right(join_type: JoinType) -> bool {
 /// numbers.
 fn together(join: &Join, left: &Parting, right: &Parting, catalog: &Catalog) -> Option<Parting> {
     let is_mark = matches!(join.join_type, JoinType::LeftMark | JoinType::RightMark);
-    let (left_keys, right_keys) = (left.keys.as_ref()?, right.keys.as_ref()?);
-    if join.null_aware || is_mark || left_keys.len() != right_keys.len() {
+    if join.null_aware || is_mark {
         return None;
     }
     let is_joined = |(one, other): (&Column, &Column)| {
@@ -152,19 +154,24 @@ fn together(join: &Join, left: &Parting, right: &Parting, catalog: &Catalog) -> 
             matches!((left, right), (Expr::Column(left), Expr::Column(right)) if left == one && right == other)
         })
     };
+    let are_joined = |left: &Vec<Column>, right: &Vec<Column>| {
+        left.len() == right.len() && left.iter().zip(right).all(is_joined)
+    };
     let are_alike = |id: &TableId| {
         let (first, other) = (catalog.table(*left.tables.first()?)?, catalog.table(*id)?);
         are_placed_alike(first, other).then_some(())
     };
-    if !left_keys.iter().zip(right_keys).all(is_joined)
+    if !left.keys.iter().any(|own| right.keys.iter().any(|other| are_joined(own, other)))
         || right.tables.iter().any(|id| are_alike(id).is_none())
     {
         return None;
     }
     let keys = match join.join_type {
-        JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => left.keys.clone(),
+        // The rows that are left have the same values on both sides.
+        JoinType::Inner => left.keys.iter().chain(&right.keys).cloned().collect(),
+        JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti => left.keys.clone(),
         JoinType::Right | JoinType::RightSemi | JoinType::RightAnti => right.keys.clone(),
-        _ => None,
+        _ => Vec::new(),
     };
     let mut tables = left.tables.clone();
     tables.extend(right.tables.iter().filter(|id| !left.tables.contains(id)));
@@ -192,4 +199,34 @@ pub(super) fn keys_of(table: &Table, names: &[String], scan: &LogicalPlan) -> Op
         shown.iter().find(|shown| shown.name == *name).cloned()
     };
     columns.iter().map(key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::logical_expr::col;
+
+    fn column(name: &str) -> Column {
+        Column::from_name(name)
+    }
+
+    fn parting(keys: &[&[&str]]) -> Parting {
+        let keys = keys.iter().map(|key| key.iter().map(|name| column(name)).collect());
+        Parting { tables: vec![TableId(1)], keys: keys.collect() }
+    }
+
+    #[test]
+    fn keys_of_either_side_say_where_rows_are() {
+        let both = parting(&[&["a", "b"], &["x", "y"]]);
+        assert!(both.is_within(&[col("x"), col("c"), col("y")]));
+        assert!(both.is_within(&[col("b"), col("a")]));
+        assert!(!both.is_within(&[col("a"), col("y")]));
+        assert!(!parting(&[]).is_within(&[col("a")]));
+        // Where some columns of one are left out, those of the other one are left.
+        let shown = both.shown(&[col("x"), col("a"), col("y").alias("z")], &["x", "a", "z"].map(column));
+        assert_eq!(shown.keys, parting(&[&["x", "z"]]).keys);
+        let renamed = both.renamed(&["a", "b", "x"].map(column), &["c", "d", "e"].map(column));
+        assert_eq!(renamed.keys, parting(&[&["c", "d"]]).keys);
+        assert!(both.shown(&[col("a")], &[column("a")]).keys.is_empty());
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::part::{Parting, Place, joined, keys_of, travels};
 use super::{Gather, late};
+use crate::gather::Expected;
 use crate::node::Node;
 use crate::table::PartitionedTable;
 use arrow::datatypes::Field;
@@ -15,11 +16,15 @@ use datafusion::logical_expr::{
 };
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::portable::Functions;
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Table};
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_plan::eager_aggregates::{combined, combining, shown_as};
+use hypostyle_plan::join_order::{Measures, groups_counted, rows_of};
 use hypostyle_types::TableId;
 use std::sync::Arc;
+
+/// Nothing is estimated of tables with fewer rows: these are sooner sent.
+const ESTIMATED_ROWS_MIN: u64 = 100_000;
 
 pub(super) struct Splitter<'a> {
     pub node: Arc<Node>,
@@ -69,7 +74,21 @@ impl Splitter<'_> {
     }
 
     pub fn gather(&self, plan: LogicalPlan, parting: &Parting, is_partial: bool) -> Result<LogicalPlan> {
-        Gather::of(plan, parting.tables.clone(), is_partial, (&self.node, &self.catalog))
+        let expected = self.expected(&plan, parting);
+        Gather::of(plan, parting.tables.clone(), is_partial, expected, (&self.node, &self.catalog))
+    }
+
+    /// Estimates the rows of a part, unless it has few.
+    fn expected(&self, plan: &LogicalPlan, parting: &Parting) -> Option<Expected> {
+        let tables = parting.tables.iter().filter_map(|id| self.catalog.table(*id));
+        if tables.map(Table::rows).max()? < ESTIMATED_ROWS_MIN {
+            return None;
+        }
+        let measures = self.state.config().get_extension::<Measures>()?;
+        let grouped = grouped(plan);
+        let rows = rows_of(grouped.map_or(plan, |aggregate| aggregate.input.as_ref()), &measures);
+        let groups = grouped.and_then(|aggregate| groups_counted(aggregate, &measures));
+        Some(Expected { rows, groups })
     }
 
     fn split(&self, plan: LogicalPlan) -> Result<Placed> {
@@ -152,7 +171,7 @@ impl Splitter<'_> {
                 // This node has no replica: others read theirs, and alone it is read from one of them.
                 return Ok(Placed { plan, place: Place::Anywhere });
             }
-            let keys = entry.and_then(|entry| keys_of(entry, &names, &plan));
+            let keys = entry.and_then(|entry| keys_of(entry, &names, &plan)).into_iter().collect();
             let place = Place::Parted(Parting { tables: vec![table.id], keys });
             return Ok(Placed { plan, place });
         }
@@ -305,6 +324,19 @@ impl Splitter<'_> {
     }
 }
 
+/// Returns the uppermost aggregate of a part.
+fn grouped(plan: &LogicalPlan) -> Option<&Aggregate> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => Some(aggregate),
+        LogicalPlan::Projection(projection) => grouped(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => grouped(&alias.input),
+        LogicalPlan::Filter(filter) => grouped(&filter.input),
+        LogicalPlan::Sort(sort) => grouped(&sort.input),
+        LogicalPlan::Limit(limit) => grouped(&limit.input),
+        _ => None,
+    }
+}
+
 /// Returns what the rows of a window function are partitioned by.
 fn partitioned_by(call: &Expr) -> Option<&[Expr]> {
     match call {
@@ -316,6 +348,11 @@ fn partitioned_by(call: &Expr) -> Option<&[Expr]> {
 
 /// Says whether an aggregate has a state that does not depend on the order of rows.
 fn has_state(call: &Expr) -> bool {
+    // An optimized one keeps the name that it had.
+    let call = match call {
+        Expr::Alias(alias) => alias.expr.as_ref(),
+        plain => plain,
+    };
     let Expr::AggregateFunction(call) = call else { return false };
     let by_order = ["array_agg", "string_agg", "first_value", "last_value", "nth_value", "any_value"];
     call.params.order_by.is_empty()

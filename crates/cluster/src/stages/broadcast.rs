@@ -14,9 +14,13 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion_distributed::NetworkBroadcastExec;
 use std::sync::Arc;
 
-/// The bytes of a side that goes to all tasks, at most: each of its tasks keeps what it gives until all have
-/// it, and each of those that take it keeps all of it.
-const BYTES_MAX: u64 = 8 << 20;
+/// The bytes that are expected of a side that goes to all tasks, at most: each of its tasks keeps what it
+/// gives until all have it, and each of those that take it keeps all of it.
+const BYTES_MAX: f64 = (8 << 20) as f64;
+
+/// The bytes of such a side if all rows of its largest table passed all conditions, at most: an estimate may
+/// be wrong.
+const BYTES_OF_TABLES_MAX: f64 = (64 << 20) as f64;
 
 /// Returns a plan that no rule has seen yet, with the joins that collect a small side of it for each task.
 ///
@@ -62,20 +66,27 @@ fn gives_no_rows_of_left_alone(kind: JoinType) -> bool {
 
 /// Says whether a side of a join has fewer bytes on all nodes than the other one has once, and not too many.
 fn is_small(side: &Arc<dyn ExecutionPlan>, other: &Arc<dyn ExecutionPlan>, nodes: usize) -> bool {
-    let Some(bytes) = of_table(side, &GatherExec::bytes_at_most) else { return false };
-    let copied = bytes.saturating_mul(nodes as u64);
-    let other = of_table(other, &|gather: &GatherExec| Some(gather.bytes_of_all_expected()));
-    bytes <= BYTES_MAX && other.is_none_or(|other| copied <= other)
+    let Some(side) = table_of(side) else { return false };
+    let other = table_of(other).map(GatherExec::bytes_expected);
+    side.bytes_of_tables().is_some_and(|most| may_go_to_all(side.bytes_expected(), most, other, nodes))
 }
 
-/// Returns the bytes of a table, if a side of a join is nothing else.
-fn of_table(side: &Arc<dyn ExecutionPlan>, bytes: &dyn Fn(&GatherExec) -> Option<u64>) -> Option<u64> {
+/// Says so of expected bytes, those of all its rows, and the expected ones of the other side, if that is a
+/// table.
+fn may_go_to_all(bytes: f64, most: f64, other: Option<f64>, nodes: usize) -> bool {
+    bytes <= BYTES_MAX
+        && most <= BYTES_OF_TABLES_MAX
+        && other.is_none_or(|other| bytes * nodes as f64 <= other)
+}
+
+/// Returns the part that a side of a join is, with nothing above it but what keeps rows.
+fn table_of(side: &Arc<dyn ExecutionPlan>) -> Option<&GatherExec> {
     if let Some(gather) = side.downcast_ref::<GatherExec>() {
-        return bytes(gather);
+        return Some(gather);
     }
     let keeps_rows = side.is::<ProjectionExec>() || side.is::<FilterExec>() || side.is::<CooperativeExec>();
     match side.children().as_slice() {
-        [input] if keeps_rows => of_table(input, bytes),
+        [input] if keeps_rows => table_of(input),
         _ => None,
     }
 }
@@ -103,5 +114,20 @@ mod tests {
             assert_eq!(gives_no_rows_of_left_alone(kind.swap()), kind != JoinType::Full, "{kind}");
         }
         assert!(gives_no_rows_of_left_alone(JoinType::Inner));
+    }
+
+    #[test]
+    fn a_side_goes_to_all_if_that_is_less_than_to_share_the_other_out() {
+        let mebibytes = f64::from(1 << 20);
+        let may = |bytes: f64, most: f64, other: Option<f64>| {
+            may_go_to_all(bytes * mebibytes, most * mebibytes, other.map(|other| other * mebibytes), 4)
+        };
+        // Those of TPC-H 9 at SF 1: parts of one colour with their suppliers, and all of lineitem.
+        assert!(may(5.5, 55.0, Some(400.0)));
+        assert!(may(1.0, 1.0, None));
+        assert!(!may(5.5, 55.0, Some(20.0)));
+        assert!(!may(9.0, 9.0, Some(400.0)));
+        // If the estimate is wrong, it is not too much, either.
+        assert!(!may(1.0, 100.0, Some(400.0)));
     }
 }

@@ -50,6 +50,8 @@ pub(super) struct StagesExec {
     /// The names of the nodes that run tasks, and their numbers.
     names: Arc<Vec<String>>,
     nodes: Arc<Vec<NodeId>>,
+    /// What the query is expected to cost in stages, and without them.
+    costs: Arc<str>,
     /// What the tasks tell when it runs.
     tasks: Arc<Tasks>,
     /// How long they may take to end by themselves.
@@ -69,12 +71,14 @@ impl StagesExec {
         gathered: Arc<dyn ExecutionPlan>,
         node: Arc<Node>,
         nodes: Arc<Vec<NodeId>>,
+        costs: String,
     ) -> Self {
         let catalog = node.catalog();
         let name = |id: &NodeId| catalog.as_ref().map_or_else(|| id.to_string(), |all| all.node_name(*id));
         let names = Arc::new(nodes.iter().map(name).collect());
         let (tasks, metrics) = (Arc::default(), ExecutionPlanMetricsSet::new());
-        Self { input, gathered, node, names, nodes, tasks, patience: END_PATIENCE, metrics }
+        let (costs, patience) = (costs.into(), END_PATIENCE);
+        Self { input, gathered, node, names, nodes, costs, tasks, patience, metrics }
     }
 
     /// Returns a query in stages that waits for what its tasks have measured.
@@ -166,7 +170,7 @@ fn broken_off(error: DataFusionError) -> DataFusionError {
 
 impl DisplayAs for StagesExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StagesExec: nodes=[{}]", self.names.join(", "))?;
+        write!(f, "StagesExec: nodes=[{}], {}", self.names.join(", "), self.costs)?;
         // There are none before it has run.
         self.tasks.texts(&|node| self.name_of(node)).iter().try_for_each(|stage| write!(f, ", {stage}"))
     }

@@ -22,6 +22,7 @@
 //! | `head` | keeps what runs above the stages within its memory |
 //! | `sample` | tells whether nodes share rows out alike |
 //! | `setting` | whether to do so |
+//! | `worth` | estimates what a query costs in stages, and without them |
 
 mod broadcast;
 mod channel;
@@ -37,6 +38,7 @@ mod rows;
 mod sample;
 mod setting;
 mod worker;
+mod worth;
 
 pub use plan::in_stages;
 pub use planner::over_nodes;

@@ -8,10 +8,11 @@ use super::head::bounded;
 use super::leaf::Leaves;
 use super::route::Routes;
 use super::setting::InStages;
+use super::worth::{Cost, in_stages as cost_in_stages, without_stages};
 use crate::codec;
 use crate::converter::refusal;
-use crate::distribute::Gathers;
 use crate::distribute::unoptimized::Unoptimized;
+use crate::distribute::{Gathers, with_replicated_parts};
 use crate::gather::GatherExec;
 use crate::node::Node;
 use crate::table::FragmentScanExec;
@@ -55,11 +56,8 @@ use hypostyle_exec::optimizer::rules_of_shared_plans;
 use hypostyle_expr::setting::Setting;
 use hypostyle_placement::NodeId;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
-
-/// A query that is expected to bring fewer bytes to the node that was asked runs without stages, if nothing
-/// else is said.
-const BYTES_MIN: u64 = 64 << 20;
 
 /// The partitions of each task, at most: each has a connection to each task that it takes rows from.
 pub(super) const PARTITIONS_MAX: usize = 4;
@@ -89,11 +87,11 @@ pub async fn in_stages(
                 return Ok(physical);
             };
             match staged(&analyze.input, &input, wanted, state).await {
-                Some(staged) => physical.replace_children(
+                Ok(staged) => physical.replace_children(
                     vec![StagesExec::measured(staged)],
                     ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
                 ),
-                None => Ok(physical),
+                Err(_) => Ok(physical),
             }
         }
         LogicalPlan::Copy(copy) => written(copy, physical, wanted, state).await,
@@ -102,7 +100,7 @@ pub async fn in_stages(
     }
 }
 
-/// Returns an EXPLAIN that shows the stages of its query, where these are text.
+/// Returns an EXPLAIN that shows the stages of its query, or why there are none, where these are text.
 async fn explained(
     explain: &Explain,
     shown: Arc<dyn ExecutionPlan>,
@@ -116,10 +114,16 @@ async fn explained(
     let Ok(gathered) = state.query_planner().create_physical_plan(&explain.plan, state).await else {
         return Ok(shown);
     };
-    let Some(staged) = staged(&explain.plan, &gathered, wanted, state).await else { return Ok(shown) };
-    let text = displayable(staged.as_ref()).indent(explain.verbose).to_string();
+    let staged = match staged(&explain.plan, &gathered, wanted, state).await {
+        Err(Without::OneNode) => return Ok(shown),
+        other => other,
+    };
+    let text_of = |plan: &StringifiedPlan| match &staged {
+        Ok(staged) => displayable(staged.as_ref()).indent(explain.verbose).to_string(),
+        Err(because) => format!("{}without stages: {because}\n", plan.plan),
+    };
     let plans = texts.stringified_plans().iter().map(|plan| match plan.plan_type {
-        PlanType::FinalPhysicalPlan => StringifiedPlan::new(PlanType::FinalPhysicalPlan, text.as_str()),
+        PlanType::FinalPhysicalPlan => StringifiedPlan::new(PlanType::FinalPhysicalPlan, text_of(plan)),
         _ => plan.clone(),
     });
     Ok(Arc::new(ExplainExec::new(shown.schema(), plans.collect(), texts.verbose())))
@@ -139,56 +143,98 @@ async fn written(
         return Ok(sink);
     };
     match staged(&copy.input, &gathered, wanted, state).await {
-        Some(staged) => sink
+        Ok(staged) => sink
             .replace_children(vec![staged], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
-        None => Ok(sink),
+        Err(_) => Ok(sink),
     }
 }
 
-/// Returns a query in stages; `None` where it cannot run so, or is sooner done without them.
+/// Why a query runs without stages.
+enum Without {
+    /// Fewer than two nodes have rows of it.
+    OneNode,
+    /// None of its rows have to meet others.
+    NothingMeets,
+    /// It costs so much, which is little.
+    Little(Cost),
+    /// It costs so much, and more in stages, or hardly less.
+    Cheaper { without: Cost, in_stages: Cost },
+    /// It cannot run so.
+    Refused(DataFusionError),
+}
+
+impl fmt::Display for Without {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneNode => f.write_str("one node has its rows"),
+            Self::NothingMeets => f.write_str("no rows of several nodes have to meet"),
+            Self::Little(cost) => write!(f, "it needs only about {cost} of this node"),
+            Self::Cheaper { without, in_stages } => {
+                write!(f, "it needs about {without} of this node, and {in_stages} of each one in stages")
+            }
+            Self::Refused(error) => f.write_str(&error.strip_backtrace().replace('\n', " ")),
+        }
+    }
+}
+
+/// Returns a query in stages, or why it runs without them: it cannot run so, or is sooner done without.
 async fn staged(
     distributed: &LogicalPlan,
     gathered: &Arc<dyn ExecutionPlan>,
     wanted: InStages,
     state: &SessionState,
-) -> Option<Arc<dyn ExecutionPlan>> {
-    let (node, nodes, bytes) = asked(gathered)?;
-    if nodes.len() < 2 || (wanted == InStages::Auto && bytes < BYTES_MIN) {
-        return None;
+) -> Result<Arc<dyn ExecutionPlan>, Without> {
+    let (node, nodes) = asked(gathered).ok_or(Without::OneNode)?;
+    if nodes.len() < 2 {
+        return Err(Without::OneNode);
     }
-    match planned(distributed, gathered, (&node, Arc::new(nodes)), state).await {
-        Ok(staged) => staged,
+    let without = without_stages(gathered);
+    if wanted == InStages::Auto && !without.is_much() {
+        return Err(Without::Little(without));
+    }
+    let stages = match planned(distributed, gathered, (&node, nodes.as_slice()), state).await {
+        Ok(stages) => stages.ok_or(Without::NothingMeets)?,
         Err(error) => {
             tracing::debug!(%error, "a query does not run in stages");
-            None
+            return Err(Without::Refused(error));
         }
+    };
+    let in_stages = cost_in_stages(&stages);
+    if wanted == InStages::Auto && !in_stages.is_worth(without) {
+        return Err(Without::Cheaper { without, in_stages });
     }
+    let costs = format!("expected={in_stages} of each node, {without} of this one without stages");
+    Ok(Arc::new(StagesExec::new(stages, gathered.clone(), node, Arc::new(nodes), costs)))
 }
 
-/// Returns the node that was asked for a query, those that have rows of it, and how many bytes they send.
-fn asked(gathered: &Arc<dyn ExecutionPlan>) -> Option<(Arc<Node>, Vec<NodeId>, u64)> {
-    let (mut own, mut nodes, mut bytes) = (None, BTreeSet::new(), 0_u64);
+/// Returns the node that was asked for a query, and those that have rows of it.
+fn asked(gathered: &Arc<dyn ExecutionPlan>) -> Option<(Arc<Node>, Vec<NodeId>)> {
+    let (mut own, mut nodes) = (None, BTreeSet::new());
     let found = gathered.apply(|node| {
         if let Some(gather) = node.downcast_ref::<GatherExec>() {
             own = Some(gather.node().clone());
             nodes.extend(gather.asked());
-            bytes = bytes.saturating_add(gather.bytes_expected());
         }
         Ok(TreeNodeRecursion::Continue)
     });
     found.ok()?;
-    Some((own?, nodes.into_iter().collect(), bytes))
+    Some((own?, nodes.into_iter().collect()))
 }
 
+/// Returns the stages of a query; `None` if no rows of it have to be shared out anew.
+///
+/// # Errors
+/// Those of planning, and `NotImplemented` for what cannot run in stages.
 async fn planned(
     distributed: &LogicalPlan,
     gathered: &Arc<dyn ExecutionPlan>,
-    (node, nodes): (&Arc<Node>, Arc<Vec<NodeId>>),
+    (node, nodes): (&Arc<Node>, &[NodeId]),
     state: &SessionState,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if is_volatile(distributed)? {
-        return Ok(None);
+        return Err(refusal("a query with volatile functions"));
     }
+    let (distributed, nodes) = (&with_replicated_parts(distributed)?, Arc::new(nodes.to_vec()));
     let made = match made(distributed, (node, &nodes), state, Sides::SmallToAll).await {
         Ok(None) => made(distributed, (node, &nodes), state, Sides::ByKeys).await?,
         Err(error) => {
@@ -205,8 +251,7 @@ async fn planned(
     if told(&stages) != told(gathered) {
         return Err(refusal("a query with other columns in stages"));
     }
-    let stages = bounded(stages, state.config_options())?;
-    Ok(Some(Arc::new(StagesExec::new(stages, gathered.clone(), node.clone(), nodes))))
+    bounded(stages, state.config_options()).map(Some)
 }
 
 /// Where the sides of joins go.

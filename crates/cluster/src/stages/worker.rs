@@ -41,8 +41,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Notify, oneshot};
 
-/// How long rows of a task may be asked for before its plan is there.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long rows of a task may be asked for before its plan is there: a second more than a node waits for a
+/// silent one. Whoever has planned the task knows by then that it has not begun. The query runs once more
+/// without stages, and all of it should take 10 s at most.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long a task waits for others to end that give rows to so many. Its query runs without stages then.
 const GIVEN_PATIENCE: Duration = Duration::from_secs(1);

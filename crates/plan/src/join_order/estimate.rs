@@ -186,6 +186,21 @@ fn groups(aggregate: &Aggregate, measures: &Measures) -> f64 {
     aggregate.group_expr.iter().map(of_key).product::<f64>().clamp(1.0, rows.max(1.0))
 }
 
+/// Returns how many groups an aggregate has at most; `None` where nobody has counted the values of a column
+/// that it groups by.
+pub fn groups_counted(aggregate: &Aggregate, measures: &Measures) -> Option<f64> {
+    let rows = rows(&aggregate.input, measures).max(1.0);
+    let of_key = |key: &Expr| match key {
+        Expr::Column(column) => {
+            let found = values(&aggregate.input, column, measures);
+            found.is_counted.then_some(found.count)
+        }
+        _ => Some(rows.sqrt()),
+    };
+    let groups: Option<f64> = aggregate.group_expr.iter().map(of_key).product();
+    groups.map(|groups| groups.clamp(1.0, rows))
+}
+
 fn joined(join: &Join, measures: &Measures) -> f64 {
     let (left, right) = (rows(&join.left, measures), rows(&join.right, measures));
     let of = |expr: &Expr, plan: &LogicalPlan, rows: f64| match expr {
@@ -347,4 +362,36 @@ fn number(value: &ScalarValue) -> Option<f64> {
         Decimal128(value, _, scale) => (*value)? as f64 / 10f64.powi(i32::from(*scale)),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::logical_expr::{col, lit, table_scan};
+
+    /// A table of a thousand rows, of whose columns the first one is counted.
+    const MEASURES: Measures = Measures {
+        rows: |_| Some(1000),
+        column: |_, place| {
+            Some(ColumnMeasure { distinct: (place == 0).then_some(10.0), ..ColumnMeasure::default() })
+        },
+    };
+
+    #[test]
+    fn groups_are_counted_where_all_of_their_columns_are() {
+        let fields = ["a", "b"].map(|name| Field::new(name, DataType::Int64, true));
+        let scan = table_scan(Some("t"), &Schema::new(fields.to_vec()), None).unwrap();
+        let groups = |keys: Vec<Expr>| {
+            let plan = scan.clone().aggregate(keys, Vec::<Expr>::new()).unwrap().build().unwrap();
+            let LogicalPlan::Aggregate(aggregate) = &plan else { panic!("no aggregate") };
+            groups_counted(aggregate, &MEASURES)
+        };
+        assert_eq!(groups(vec![col("a")]), Some(10.0));
+        assert_eq!(groups(vec![col("a"), col("b")]), None);
+        assert_eq!(groups(vec![col("b")]), None);
+        // There are fewer values of an expression than rows, and no more groups than these.
+        assert_eq!(groups(vec![col("a") + lit(1_i64)]), Some(1000_f64.sqrt()));
+        assert_eq!(groups(vec![col("a"), col("a") + lit(1_i64), col("a") + lit(2_i64)]), Some(1000.0));
+    }
 }

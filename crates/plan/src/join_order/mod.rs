@@ -12,7 +12,7 @@ mod enumerate;
 mod estimate;
 mod tree;
 
-pub use estimate::{ColumnMeasure, Measures};
+pub use estimate::{ColumnMeasure, Measures, groups_counted, rows as rows_of};
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
