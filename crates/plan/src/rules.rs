@@ -42,6 +42,8 @@ const AS_WRITTEN: &[Rewrite] = &[
     aggregate::middles_of_reals,
     aggregate::of_nulls,
     truth::beside_texts,
+    json::order::in_order,
+    json::order::equal_to_texts,
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,

@@ -201,6 +201,7 @@ fn of_others() -> Vec<Sample> {
             vec![column(row), ColumnarValue::Scalar(ScalarValue::from("a"))],
             "7, 8",
         ),
+        ("json_key", made("json_key", json!(null)), vec![texts(&["true", "[]"])], "0401, 00"),
         ("nested_key", made("nested_key", json!(null)), vec![integers(&[1])], "018000000000000001"),
         ("cast", cast_to("Int32", false), vec![texts(&["12", "-3"])], "12, -3"),
         ("try_cast", cast_to("Int32", true), vec![texts(&["12", "x"])], "12, "),

@@ -29,6 +29,7 @@ use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
 use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
+use crate::json::order::JsonKey;
 use crate::json::{JsonColumn, JsonFunction, JsonTransform};
 use crate::list_sets::KeptApart;
 use crate::nan::OneNan;
@@ -61,6 +62,7 @@ pub(super) static TABLE: Table = Table {
         Entry::made::<FieldOf>(),
         Entry::made::<IntervalLength>(),
         Entry::made::<IntervalPart>(),
+        Entry::made::<JsonKey>(),
         Entry::made::<Negated>(),
         Entry::made::<NestedKey>(),
         Entry::made::<OfYear>(),
