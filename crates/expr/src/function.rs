@@ -2,6 +2,7 @@
 //! DuckDB know them.
 
 use crate::common_type::{CHOOSING, beside_nulls};
+use crate::date_part::DatePart;
 use crate::interval::INTERVAL;
 use crate::nested_type::element;
 use crate::time_zone::in_zones;
@@ -55,6 +56,9 @@ pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
+    }
+    if let Ok(inner) = context.udf("date_part") {
+        context.register_udf(ScalarUDF::from(DatePart::over(inner)));
     }
     for name in CHOOSING {
         if let Ok(inner) = context.udf(name) {

@@ -19,6 +19,7 @@ mod cast_target;
 pub mod chain;
 pub mod common_type;
 pub mod comparison;
+mod date_part;
 mod described;
 mod distinct_sum;
 pub mod extreme;

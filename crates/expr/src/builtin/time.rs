@@ -11,7 +11,7 @@ use crate::interval_part::epoch;
 use crate::time_read::Zone;
 use crate::time_text::{nearest, seconds_between};
 use crate::time_zone::{in_zones, moved};
-use crate::year_part::{JULIAN_DAY_1970, Part};
+use crate::year_part::{JULIAN_DAY_1970, Part, is_year, shown};
 use crate::zone_name;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
@@ -151,11 +151,12 @@ pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["named_parts"], &[Kind::Any, Kind::Shown], parts_type, named_parts),
 ];
 
-/// Years and weeks as one number each.
+/// Years and weeks as one number each, in which the year before the first is 0.
 fn numbers_of_weeks(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     let [years, weeks] = [0, 1].map(|place| args[place].as_primitive::<Int64Type>());
     let numbers = years.iter().zip(weeks).map(|(year, week)| {
         let (Some(year), Some(week)) = (year, week) else { return Ok(None) };
+        let year = if year < 0 { year + 1 } else { year };
         let signed = if year > 0 { Some(week) } else { week.checked_neg() };
         let number = year.checked_mul(100).zip(signed).and_then(|(year, week)| year.checked_add(week));
         number.map(Some).ok_or_else(|| out_of_range(format!("week field value out of range: {year}-{week}")))
@@ -492,6 +493,10 @@ fn part_of(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
             Ok(Arc::new(years.as_primitive::<Int32Type>().unary::<_, Int32Type>(of_year)))
         }
         None if name == "epoch" => plain_part(name, times),
+        None if is_year(name) => {
+            let years = cast(&plain_part(name, &clocks)?, &DataType::Int32)?;
+            Ok(Arc::new(years.as_primitive::<Int32Type>().unary::<_, Int32Type>(shown)))
+        }
         None => plain_part(name, &clocks),
     }
 }

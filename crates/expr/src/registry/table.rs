@@ -23,6 +23,7 @@ use crate::builtin::sleep::Sleep;
 use crate::builtin::structure::FieldAt;
 use crate::cast::SqlCast;
 use crate::chain::Chain;
+use crate::date_part::DatePart;
 use crate::extreme::Extreme;
 use crate::field::FieldOf;
 use crate::float_extreme::FloatExtreme;
@@ -82,6 +83,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Choosing>(),
         Entry::registered::<Chosen>(),
         Entry::registered::<Counting>(),
+        Entry::registered::<DatePart>(),
         Entry::registered::<DateTrunc>(),
         Entry::registered::<Element>(),
         Entry::registered::<FieldAt>(),
