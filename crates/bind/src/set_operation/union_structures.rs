@@ -1,5 +1,6 @@
 //! Structures with other fields in the branches of a UNION in FROM get their common type before the
-//! query around names their fields. Elsewhere they get it later.
+//! query around names their fields, and texts as they are written that of the values in the other branches
+//! before it computes with them. Elsewhere they get it later.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
@@ -8,7 +9,7 @@ use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::sql::sqlparser::ast::{SetExpr, TableFactor};
-use hypostyle_expr::structures;
+use hypostyle_expr::{set_operation, structures};
 
 /// Plans such subqueries.
 #[derive(Debug)]
@@ -37,7 +38,9 @@ fn with_common_types(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up(|node| {
         let node = match &node {
-            LogicalPlan::Union(_) => structures::of_relations(node)?,
+            LogicalPlan::Union(_) => {
+                structures::of_relations(node)?.transform_data(set_operation::with_texts)?
+            }
             _ => Transformed::no(node),
         };
         changed |= node.transformed;
