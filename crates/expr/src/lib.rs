@@ -22,6 +22,7 @@ pub mod comparison;
 mod date_part;
 mod described;
 mod distinct_sum;
+pub mod extract;
 pub mod extreme;
 pub mod field;
 pub mod float_extreme;
