@@ -32,7 +32,7 @@ type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 const AS_WRITTEN: &[Rewrite] = &[
     cast::of_dimensions,
     text_function::with_whole_pattern,
-    text_function::formatted_times,
+    text_function::formatted_values,
     operand::alone,
     overlaps::with_ends,
     structures::alike,
