@@ -90,7 +90,7 @@ impl Synopses<'_> {
             };
             let fits = limits.contains(minimum) && limits.contains(maximum);
             let may_pass = match comparison.op() {
-                Operator::Eq => *minimum <= constant && constant <= *maximum,
+                Operator::Eq => (*minimum..=*maximum).contains(&constant),
                 Operator::Lt => *minimum < constant,
                 Operator::LtEq => *minimum <= constant,
                 Operator::Gt => *maximum > constant,
