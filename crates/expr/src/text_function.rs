@@ -35,8 +35,8 @@ const FUNCTIONS: [(&str, Range<usize>, Change); 4] = [
     ("regexp_replace", 2..3, with_groups),
 ];
 
-/// Times, intervals, bytes, lists, structures and maps that `format` writes are written as casts to text write
-/// them, points in time in the session's time zone; the function itself gets texts of Arrow's.
+/// Times, intervals, bytes, lists, structures and maps that `format` writes are written as casts to text
+/// write them, points in time in the session's time zone; the function itself gets texts of Arrow's.
 pub fn formatted_values(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
     if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut expression
