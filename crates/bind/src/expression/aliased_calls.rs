@@ -2,14 +2,16 @@
 //! which stands the call and once more its name: nested ones had names, and took time to plan, that double
 //! with each level. Deep within others they are called by the function's own name.
 //! And CASE whose results are texts as they are written and others, of which DataFusion takes the type of the
-//! first one: its planner is to give them their common type.
+//! first one: its planner is to give them their common type. A UNION of such items gets its types in FROM,
+//! where one of WITH is put, too.
 
 use datafusion::execution::context::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Function, Ident, ObjectNamePart, Query, Value, VisitorMut,
+    BinaryOperator, Expr, Function, Ident, ObjectNamePart, Query, SelectItem, SetExpr, SetOperator, Value,
+    VisitorMut,
 };
 use hypostyle_expr::truth::OF_ONE_TYPE;
-use hypostyle_sql::build::null;
+use hypostyle_sql::build::{null, rows_of, values};
 use hypostyle_sql::doubles::Doubles;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::{Part, walk_mut};
@@ -50,6 +52,14 @@ impl VisitorMut for Calls<'_> {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         self.around.push(0);
+        if let Some(with) = query.with.as_mut().filter(|with| !with.recursive) {
+            for table in &mut with.cte_tables {
+                if is_union_of_texts_and_others(&table.query.body) {
+                    let own = std::mem::replace(table.query.as_mut(), values(Vec::new()));
+                    *table.query = rows_of(own);
+                }
+            }
+        }
         self.numbers.pre_visit_query(query)
     }
 
@@ -88,8 +98,42 @@ impl VisitorMut for Calls<'_> {
 fn is_of_texts_and_others(expr: &Expr) -> bool {
     let Expr::Case { conditions, else_result, .. } = expr else { return false };
     let results = || conditions.iter().map(|when| &when.result).chain(else_result.as_deref());
-    let is_null = |result: &Expr| matches!(result, Expr::Value(value) if value.value == Value::Null);
-    results().any(is_text) && results().any(|result| !is_text(result) && !is_null(result))
+    results().any(is_text) && results().any(is_other)
+}
+
+/// Says whether a query is a UNION of which a column has such texts in some branches, and other values in
+/// others.
+fn is_union_of_texts_and_others(body: &SetExpr) -> bool {
+    let mut branches = Vec::new();
+    add_branches(body, &mut branches);
+    let width = branches.iter().map(|items| items.len()).min().unwrap_or_default();
+    let is = |item: &SelectItem, of: fn(&Expr) -> bool| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => of(expr),
+        _ => false,
+    };
+    branches.len() > 1
+        && (0..width).any(|place| {
+            let has = |of: fn(&Expr) -> bool| branches.iter().any(|items| is(&items[place], of));
+            has(is_text) && has(is_other)
+        })
+}
+
+/// Adds the items of each branch of a UNION.
+fn add_branches<'a>(body: &'a SetExpr, found: &mut Vec<&'a [SelectItem]>) {
+    match body {
+        SetExpr::SetOperation { left, op: SetOperator::Union, right, .. } => {
+            add_branches(left, found);
+            add_branches(right, found);
+        }
+        SetExpr::Query(query) => add_branches(&query.body, found),
+        SetExpr::Select(select) => found.push(&select.projection),
+        _ => {}
+    }
+}
+
+/// Says whether an expression is neither a text as it is written nor NULL.
+fn is_other(expr: &Expr) -> bool {
+    !is_text(expr) && !matches!(expr, Expr::Value(value) if value.value == Value::Null)
 }
 
 fn is_text(expr: &Expr) -> bool {
