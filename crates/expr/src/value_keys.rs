@@ -7,7 +7,7 @@
 use crate::comparison::operands;
 use crate::impl_portable;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
-use crate::json::order::{gives_json, json_key};
+use crate::json::order::{gives_json, json_key, json_keys};
 use crate::walk::unaliased;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, MapArray,
@@ -509,18 +509,22 @@ impl ScalarUDFImpl for BesideKey {
     }
 }
 
-/// Returns lists whose elements, lists and structures, are in their order.
+/// Returns lists whose elements, lists and structures, or JSON, are in their order.
 ///
 /// # Errors
 /// Those of Arrow's kernels.
 pub fn lists_in_order<O: OffsetSizeTrait>(
     lists: &GenericListArray<O>,
+    is_json: bool,
     options: SortOptions,
 ) -> Result<ArrayRef> {
     let (DataType::List(field) | DataType::LargeList(field)) = lists.data_type() else {
         return Err(internal_datafusion_err!("a list was expected"));
     };
-    let keys: ArrayRef = Arc::new(nested_keys(lists.values())?);
+    let keys: ArrayRef = match is_json {
+        true => json_keys(lists.values())?,
+        false => Arc::new(nested_keys(lists.values())?),
+    };
     let mut places: Vec<u64> = Vec::with_capacity(keys.len());
     let mut lengths = Vec::with_capacity(lists.len());
     for (row, bounds) in lists.offsets().windows(2).enumerate() {

@@ -6,7 +6,7 @@ use super::call::is_json;
 use super::text::{DEPTH_MAX, Kind, elements, kind, normalised, sorted_members, unquoted};
 use crate::impl_portable;
 use crate::types::JSONB;
-use arrow::array::{Array, AsArray, LargeBinaryBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -130,18 +130,23 @@ impl ScalarUDFImpl for JsonKey {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let values = arrays.first().ok_or_else(|| internal_datafusion_err!("a key is of one value"))?;
-        let texts = cast(values, &DataType::Utf8View)?;
-        let mut keys = LargeBinaryBuilder::with_capacity(texts.len(), 0);
-        let mut key = Vec::new();
-        for text in texts.as_string_view() {
-            key.clear();
-            if let Some(text) = text {
-                write_key(text.trim(), &mut key);
-            }
-            keys.append_option(text.map(|_| &key));
-        }
-        Ok(ColumnarValue::Array(Arc::new(keys.finish())))
+        Ok(ColumnarValue::Array(json_keys(values)?))
     }
+}
+
+/// Returns the bytes by which texts are ordered that are JSON.
+pub(crate) fn json_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast(values, &DataType::Utf8View)?;
+    let mut keys = LargeBinaryBuilder::with_capacity(texts.len(), 0);
+    let mut key = Vec::new();
+    for text in texts.as_string_view() {
+        key.clear();
+        if let Some(text) = text {
+            write_key(text.trim(), &mut key);
+        }
+        keys.append_option(text.map(|_| &key));
+    }
+    Ok(Arc::new(keys.finish()))
 }
 
 /// Writes the key of a value. An empty array that is in no other value is less than all others, as in
