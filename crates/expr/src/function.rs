@@ -30,14 +30,13 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-const SCALAR: [(&str, &[&str]); 9] = [
+const SCALAR: [(&str, &[&str]); 8] = [
     ("octet_length", &["strlen"]),
     ("make_array", &["list_value", "list_pack", "array_value"]),
     ("starts_with", &["prefix"]),
     ("ends_with", &["suffix"]),
     ("signum", &["sign"]),
     ("regexp_like", &["regexp_matches"]),
-    ("date_part", &["datepart"]),
     ("uuid", &["gen_random_uuid", "uuidv4"]),
     ("arrays_zip", &["array_zip"]),
 ];
