@@ -164,6 +164,17 @@ pub(super) const FUNCTIONS: &[Described] = &[
         |_| Ok(DataType::Int64),
         numbers_of_weeks,
     ),
+    // A year, of which that before the first is 0, of one that is shown.
+    Described::new(
+        &["counted_year"],
+        &[Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| {
+            let count = |year: i64| if year < 0 { year + 1 } else { year };
+            let years: Int64Array = args[0].as_primitive::<Int64Type>().unary(count);
+            Ok(Arc::new(years))
+        },
+    ),
     // Of each row the part that it names, as `date_part(p, t)` of a column p.
     Described::new(
         &["computed_part"],
