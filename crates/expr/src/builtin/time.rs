@@ -455,7 +455,10 @@ fn length(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNa
 fn exact_type(types: &[DataType], gives: DataType) -> Result<DataType> {
     match types {
         [of] if !of.is_numeric() => Ok(gives),
-        _ => Err(refused("extract() is of a point in time, a time of day or an interval")),
+        _ => {
+            let message = "extract() is of a point in time, a time of day or an interval";
+            Err(external(Error::invalid_input(message).with_sqlstate("42883")))
+        }
     }
 }
 
