@@ -23,6 +23,7 @@
 //! | – with structures in FROM in their common type | `set_operation::union_structures` | |
 //! | – with JSON's operators without names | `expression::json_alias` | |
 //! | casts that were apart, together, where names depend on them | `sql::cast_operand` | |
+//! | texts in a UNION have the type of the other branches | `set_operation::union_structures` | |
 //! | columns that a wrong relation has captured are refused | `from::captured_names` | |
 //! | columns that only one side of a UNION has are refused | `order::hidden_keys` | |
 //! | tables of WITH that would double a plan are computed once | `with::repeated_tables` | |

@@ -12,7 +12,7 @@ use crate::name_repair::{Repair, may_repair, repairing, with_own_names};
 use crate::order::{hidden_keys, order_by_all, order_keys, percent_limit};
 use crate::scope::{Remaining, Scope, Wanted};
 use crate::select::{named_columns, wide_select};
-use crate::set_operation::{key_names, multiset};
+use crate::set_operation::{key_names, multiset, union_structures};
 use crate::subquery::levels;
 use crate::subquery::quantified::without_quantifiers;
 use crate::subquery::scalar_subquery::with_nullable_scalars;
@@ -188,7 +188,7 @@ async fn bind_once(state: &SessionState, mut statement: DfStatement, wanted: Wan
     if wanted == Wanted::Names {
         return plan;
     }
-    let plan = plan?;
+    let plan = union_structures::with_texts(plan?)?;
     captured_names::check(&plan)?;
     hidden_keys::check(&plan)?;
     let plan = repeated_tables::computed_once_if_large(state, plan)?;

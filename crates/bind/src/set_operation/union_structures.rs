@@ -9,6 +9,7 @@ use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
 use datafusion::sql::sqlparser::ast::{SetExpr, TableFactor};
+use hypostyle_expr::walk::any_node;
 use hypostyle_expr::{set_operation, structures};
 
 /// Plans such subqueries.
@@ -35,12 +36,29 @@ impl RelationPlanner for InFrom {
 }
 
 fn with_common_types(plan: LogicalPlan) -> Result<LogicalPlan> {
+    in_unions(plan, |union| structures::of_relations(union)?.transform_data(set_operation::with_texts))
+}
+
+/// Gives texts as they are written in the branches of a UNION the type of the values in the others: the
+/// columns of a view have the types that its plan says.
+///
+/// # Errors
+/// Those of DataFusion.
+pub(crate) fn with_texts(plan: LogicalPlan) -> Result<LogicalPlan> {
+    match any_node(&plan, |node| matches!(node, LogicalPlan::Union(_))) {
+        true => in_unions(plan, set_operation::with_texts),
+        false => Ok(plan),
+    }
+}
+
+fn in_unions(
+    plan: LogicalPlan,
+    rewrite: impl Fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>,
+) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up(|node| {
         let node = match &node {
-            LogicalPlan::Union(_) => {
-                structures::of_relations(node)?.transform_data(set_operation::with_texts)?
-            }
+            LogicalPlan::Union(_) => rewrite(node)?,
             _ => Transformed::no(node),
         };
         changed |= node.transformed;
