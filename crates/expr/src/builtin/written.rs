@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Texts,
     /// A number, a point in time, a time of day or an interval, which a pattern shows.
     Shown,
-    /// The same, or a DURATION.
+    /// The same, or a DURATION, also as other units of Arrow's.
     Elapsed,
 }
 
@@ -78,6 +78,8 @@ impl ArgumentKind for Kind {
             },
             Self::Elapsed => match of {
                 DataType::Duration(_) => Some(DataType::Duration(TimeUnit::Microsecond)),
+                DataType::Time32(_) => Some(DataType::Time64(TimeUnit::Microsecond)),
+                DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
                 of => Self::Shown.coerced(of),
             },
             _ => None,
