@@ -33,7 +33,8 @@ pub(crate) fn json_key(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
 
-/// Compares JSON by its order. A text as it is written is JSON beside it.
+/// Compares JSON by its order. Beside it texts are JSON, too: what a query gives may have forgotten that it
+/// is.
 ///
 /// # Errors
 /// `InvalidInput` (22032) for a text that is no JSON.
@@ -47,7 +48,8 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
         _ => return Ok(Transformed::no(expression)),
     };
     let (values, others): (Vec<_>, Vec<_>) = compared.into_iter().partition(|expr| gives_json(expr, schema));
-    if values.is_empty() || !others.iter().all(|expr| as_written(expr).is_some()) {
+    let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
+    if values.is_empty() || !others.iter().all(|expr| is_text(expr)) {
         return Ok(Transformed::no(expression));
     }
     for text in others.iter().filter_map(|expr| as_written(expr)) {
