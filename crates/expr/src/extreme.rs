@@ -2,7 +2,7 @@
 //! by, and `nullif` of such that may be equal and not the same.
 
 use crate::portable::{Decoder, Functions, Portable};
-use crate::value_keys::{key_in_order, key_of_equals};
+use crate::value_keys::{key_of, key_of_equals};
 use arrow::array::{Array, ArrayRef, make_comparator};
 use arrow::compute::{SortOptions, interleave};
 use arrow::datatypes::DataType;
@@ -35,7 +35,7 @@ pub fn by_keys(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         }
         _ => return Ok(Transformed::no(expression)),
     };
-    let keys: Option<Vec<Expr>> = args.iter().map(|arg| key_in_order(arg, schema)).collect();
+    let keys: Option<Vec<Expr>> = args.iter().map(|arg| key_of(arg, schema)).collect();
     let Some(keys) = keys else { return Ok(Transformed::no(expression)) };
     static EXTREMES: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
         [Ordering::Less, Ordering::Greater].map(|order| Arc::new(ScalarUDF::from(Extreme::new(order))))

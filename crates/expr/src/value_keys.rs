@@ -1,13 +1,14 @@
 //! Keys of values that may be equal and not the same: intervals, which are equal by their lengths,
 //! and lists and structures, in which NULLs are equal to each other, and greater than all values.
 //! DataFusion's groups and joins compare the former by their parts, its joins find none of the
-//! latter, and in its order their NULLs come first. JSON has a key by which it is ordered; it is equal
-//! to what is the same text.
+//! latter, and in its order their NULLs come first. JSON is text whose key says what it is.
 
 use crate::comparison::operands;
 use crate::impl_portable;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
+use crate::json::is_json;
 use crate::json::order::{gives_json, json_key, json_keys};
+use crate::typed::typed;
 use crate::walk::unaliased;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, MapArray,
@@ -38,8 +39,7 @@ pub fn key_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if is_interval(expr, schema) {
         return Some(length_of(expr.clone()));
     }
-    let of = expr.get_type(schema).ok()?;
-    is_list_or_structure(&of).then(|| nested_key(expr.clone()))
+    order_key(expr, schema)
 }
 
 /// Puts a key in the place of a list, a structure or JSON, and says whether it is one.
@@ -61,11 +61,6 @@ fn order_key(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     }
 }
 
-/// Says whether values are compared by something else than themselves where they are ordered, and by what.
-pub(crate) fn key_in_order(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
-    key_of(expr, schema).or_else(|| order_key(expr, schema))
-}
-
 /// Whether values are ordered by keys that are made of them.
 pub fn is_list_or_structure(of: &DataType) -> bool {
     matches!(
@@ -74,11 +69,12 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
     )
 }
 
-/// Returns the key of an interval, and that of a list or a structure that may be equal to another one and
-/// not the same. Those of other values are the values themselves, wherever these are only told apart.
+/// Returns the key of an interval and of JSON, and that of a list or a structure that may be equal to another
+/// one and not the same. Those of other values are the values themselves, wherever these are only told apart.
 pub fn key_of_equals(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let of = expr.get_type(schema).ok()?;
-    has_other_equals(&of).then(|| key_of(expr, schema)).flatten()
+    let has_key = has_other_equals(&of) || gives_json(expr, schema);
+    has_key.then(|| key_of(expr, schema)).flatten()
 }
 
 /// Returns the key of a map that has floating-point numbers or intervals within it.
@@ -244,7 +240,7 @@ pub fn distinct_on(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let order = on.sort_expr.iter_mut().flatten().map(|key| &mut key.expr);
     let mut changed = false;
     for expr in on.on_expr.iter_mut().chain(order) {
-        if let Some(key) = key_in_order(expr, &schema) {
+        if let Some(key) = key_of(expr, &schema) {
             *expr = key;
             changed = true;
         }
@@ -253,7 +249,7 @@ pub fn distinct_on(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// Makes of `min` and `max` of lists, structures and JSON the first one by key, and counts lists and
-/// structures of other keys.
+/// structures, and JSON, of other keys.
 pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     if let ("count", true, [of]) = (call.func.name(), call.params.distinct, call.params.args.as_mut_slice())
@@ -323,7 +319,11 @@ pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<Logica
         LogicalPlan::Join(join) => Ok(joined(join)),
         LogicalPlan::Aggregate(aggregate) => grouped(aggregate, made),
         LogicalPlan::Distinct(Distinct::All(input))
-            if input.schema().fields().iter().any(|field| has_other_equals(field.data_type())) =>
+            if input
+                .schema()
+                .fields()
+                .iter()
+                .any(|field| has_other_equals(field.data_type()) || is_json(field)) =>
         {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             grouped(Aggregate::try_new(input, columns, Vec::new())?, made)
@@ -357,7 +357,7 @@ fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<Logical
     let schema = aggregate.input.schema().clone();
     let keys: Vec<Expr> =
         grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().map(unaliased).cloned().collect();
-    let is_keyed = |key: &Expr| key.get_type(&schema).is_ok_and(|of| has_other_equals(&of));
+    let is_keyed = |key: &Expr| key_of_equals(key, &schema).is_some();
     if !keys.iter().any(is_keyed) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
@@ -393,7 +393,12 @@ fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<Logical
             // A group of other keys, of a grouping set, has none.
             Some(first) => {
                 let first = Expr::Column(made[before + first].clone());
-                when(Expr::Column(own).is_not_null(), first).end()?
+                let first = when(Expr::Column(own).is_not_null(), first).end()?;
+                let said = aggregate.schema.field(place);
+                match is_json(said) {
+                    true => typed(first, said.as_ref().clone().with_name("")),
+                    false => first,
+                }
             }
             None if is_same => return Ok(Expr::Column(own)),
             None => Expr::Column(own),

@@ -3,9 +3,8 @@
 //! are ordered by bytes that are made of them.
 
 use super::call::is_json;
-use super::text::{DEPTH_MAX, Kind, elements, kind, normalised, sorted_members, unquoted};
+use super::text::{DEPTH_MAX, Kind, elements, kind, sorted_members, unquoted};
 use crate::impl_portable;
-use crate::types::JSONB;
 use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
@@ -15,7 +14,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, Volatility, lit,
+    Signature, Volatility,
 };
 use hypostyle_error::external;
 use hypostyle_types::check_json_text;
@@ -33,23 +32,34 @@ pub(crate) fn json_key(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
 
-/// Compares JSON by its order. Beside it texts are JSON, too: what a query gives may have forgotten that it
-/// is.
+/// Compares JSON by its order, and by what it says where it is equal. Beside it a text as it is written is
+/// JSON, too, and where the order counts all texts are: what a query gives may have forgotten that it is.
 ///
 /// # Errors
-/// `InvalidInput` (22032) for a text that is no JSON.
-pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    use Operator::{Gt, GtEq, Lt, LtEq};
-    let compared = match &mut expression {
+/// `InvalidInput` (22032) for a text in an order that is no JSON.
+pub fn compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    let (compared, is_in_order): (Vec<&mut Expr>, bool) = match &mut expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Lt | LtEq | Gt | GtEq, right }) => {
-            vec![left.as_mut(), right.as_mut()]
+            (vec![left.as_mut(), right.as_mut()], true)
         }
-        Expr::Between(Between { expr, low, high, .. }) => vec![expr.as_mut(), low.as_mut(), high.as_mut()],
+        Expr::BinaryExpr(BinaryExpr { left, op: Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom, right }) => {
+            (vec![left.as_mut(), right.as_mut()], false)
+        }
+        Expr::Between(Between { expr, low, high, .. }) => {
+            (vec![expr.as_mut(), low.as_mut(), high.as_mut()], true)
+        }
+        Expr::InList(InList { expr, list, .. }) => {
+            (std::iter::once(expr.as_mut()).chain(list).collect(), false)
+        }
         _ => return Ok(Transformed::no(expression)),
     };
     let (values, others): (Vec<_>, Vec<_>) = compared.into_iter().partition(|expr| gives_json(expr, schema));
-    let is_text = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_string());
-    if values.is_empty() || !others.iter().all(|expr| is_text(expr)) {
+    let is_read = |expr: &Expr| match as_written(expr) {
+        Some(text) => is_in_order || check_json_text(text).is_ok(),
+        None => is_in_order && expr.get_type(schema).is_ok_and(|of| of.is_string()),
+    };
+    if values.is_empty() || !others.iter().all(|expr| is_null(expr) || is_read(expr)) {
         return Ok(Transformed::no(expression));
     }
     for text in others.iter().filter_map(|expr| as_written(expr)) {
@@ -59,35 +69,8 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
     Ok(Transformed::yes(expression))
 }
 
-/// Writes a text as JSONB writes it that is equal, or not, to what is cast to JSONB: that is equal to what is
-/// the same text.
-///
-/// # Errors
-/// `InvalidInput` (22032) for a text that is no JSON.
-pub fn equal_to_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
-    let compared: Vec<&mut Expr> = match &mut expression {
-        Expr::BinaryExpr(BinaryExpr { left, op: Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom, right }) => {
-            vec![left.as_mut(), right.as_mut()]
-        }
-        Expr::InList(InList { expr, list, .. }) => std::iter::once(expr.as_mut()).chain(list).collect(),
-        _ => return Ok(Transformed::no(expression)),
-    };
-    let is_jsonb = |expr: &Expr| {
-        matches!(expr, Expr::Cast(_))
-            && expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().contains_key(JSONB))
-    };
-    if !compared.iter().any(|expr| is_jsonb(expr)) {
-        return Ok(Transformed::no(expression));
-    }
-    let mut changed = false;
-    for expr in compared {
-        let Some(text) = as_written(expr) else { continue };
-        check_json_text(text).map_err(external)?;
-        *expr = lit(normalised(text));
-        changed = true;
-    }
-    Ok(Transformed::new_transformed(expression, changed))
+fn is_null(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if value.is_null())
 }
 
 /// Returns a text as it is written.
