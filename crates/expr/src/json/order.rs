@@ -5,7 +5,7 @@
 use super::call::is_json;
 use super::text::{DEPTH_MAX, Kind, elements, kind, sorted_members, unquoted};
 use crate::impl_portable;
-use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, LargeBinaryBuilder, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::Transformed;
@@ -121,6 +121,9 @@ impl ScalarUDFImpl for JsonKey {
 
 /// Returns the bytes by which texts are ordered that are JSON.
 pub(crate) fn json_keys(values: &ArrayRef) -> Result<ArrayRef> {
+    if values.data_type().is_null() {
+        return Ok(new_null_array(&DataType::LargeBinary, values.len()));
+    }
     let texts = cast(values, &DataType::Utf8View)?;
     let mut keys = LargeBinaryBuilder::with_capacity(texts.len(), 0);
     let mut key = Vec::new();
