@@ -61,7 +61,11 @@ fn years(values: &[i32]) -> ColumnarValue {
 
 /// Returns functions of each type of scalar ones, with some of their parameters.
 pub(super) fn scalar_samples() -> Vec<Sample> {
-    [of_numbers(), of_times(), of_others()].concat()
+    [of_numbers(), of_texts(), of_times(), of_others()].concat()
+}
+
+fn of_texts() -> Vec<Sample> {
+    vec![("json_key", made("json_key", json!(null)), vec![texts(&["true", "[]"])], "0401, 00")]
 }
 
 fn of_numbers() -> Vec<Sample> {
@@ -201,7 +205,6 @@ fn of_others() -> Vec<Sample> {
             vec![column(row), ColumnarValue::Scalar(ScalarValue::from("a"))],
             "7, 8",
         ),
-        ("json_key", made("json_key", json!(null)), vec![texts(&["true", "[]"])], "0401, 00"),
         ("nested_key", made("nested_key", json!(null)), vec![integers(&[1])], "018000000000000001"),
         ("cast", cast_to("Int32", false), vec![texts(&["12", "-3"])], "12, -3"),
         ("try_cast", cast_to("Int32", true), vec![texts(&["12", "x"])], "12, "),
