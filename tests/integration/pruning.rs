@@ -73,9 +73,18 @@ fn blocks_without_a_row_that_passes_are_not_read() {
         // This is a block of only NULLs.
         ("n > 50000", ROWS - BLOCK_ROWS),
         ("n = 5", BLOCK_ROWS),
+        // All values of the others are INTEGERs.
+        ("i::INTEGER = 70000", BLOCK_ROWS),
+        ("i::INTEGER >= 70000 AND i::INTEGER < 70010", BLOCK_ROWS),
+        ("TRY_CAST(i AS SMALLINT) = 5", BLOCK_ROWS),
+        // Some of each block are no SMALLINTs, which is an error.
+        ("i::SMALLINT = 5", ROWS),
     ] {
         assert_eq!(rows_read(&connection, condition), rows, "{condition}");
     }
     // No block is left, and the plan does not mention blocks, or mentions none of their rows.
     assert_eq!(rows_found(&connection, "i > 1000000"), 0);
+    assert_eq!(rows_found(&connection, "i::INTEGER = 70000"), 1);
+    let error = connection.execute("SELECT i FROM t WHERE i::SMALLINT = 5").and_then(|rows| rows.row_count());
+    assert_eq!(error.unwrap_err().sqlstate(), "22003");
 }

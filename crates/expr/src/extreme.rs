@@ -1,4 +1,4 @@
-//! `greatest` and `least` of intervals, lists and structures, by the keys that these are ordered
+//! `greatest` and `least` of intervals, lists, structures and JSON, by the keys that these are ordered
 //! by, and `nullif` of such that may be equal and not the same.
 
 use crate::portable::{Decoder, Functions, Portable};

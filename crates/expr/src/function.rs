@@ -2,6 +2,7 @@
 //! DuckDB know them.
 
 use crate::common_type::{CHOOSING, beside_nulls};
+use crate::date_part::DatePart;
 use crate::interval::INTERVAL;
 use crate::nested_type::element;
 use crate::time_zone::in_zones;
@@ -29,14 +30,13 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-const SCALAR: [(&str, &[&str]); 9] = [
+const SCALAR: [(&str, &[&str]); 8] = [
     ("octet_length", &["strlen"]),
     ("make_array", &["list_value", "list_pack", "array_value"]),
     ("starts_with", &["prefix"]),
     ("ends_with", &["suffix"]),
     ("signum", &["sign"]),
     ("regexp_like", &["regexp_matches"]),
-    ("date_part", &["datepart"]),
     ("uuid", &["gen_random_uuid", "uuidv4"]),
     ("arrays_zip", &["array_zip"]),
 ];
@@ -55,6 +55,9 @@ pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
+    }
+    if let Ok(inner) = context.udf("date_part") {
+        context.register_udf(ScalarUDF::from(DatePart::over(inner)));
     }
     for name in CHOOSING {
         if let Ok(inner) = context.udf(name) {

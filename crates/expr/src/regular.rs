@@ -2,6 +2,7 @@
 //! computed for few rows at a time, and by several threads: what is computed for one caller keeps the
 //! expressions that it has used last.
 
+use crate::pattern::is_short;
 use crate::work;
 use datafusion::error::Result;
 use hypostyle_error::{bad_pattern, external};
@@ -9,8 +10,11 @@ use hypostyle_sync::Mutex;
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
-/// How many expressions are kept. The library lets each take 10 MiB when it is compiled.
-const KEPT_MAX: usize = 8;
+/// How many expressions are kept, as those of a column of patterns.
+const KEPT_MAX: usize = 32;
+
+/// How many of them may be long: the library lets each take 10 MiB when it is compiled.
+const LONG_KEPT_MAX: usize = 8;
 
 /// The bytes of all their patterns.
 const PATTERN_BYTES_MAX: usize = 64 << 10;
@@ -92,7 +96,14 @@ impl Compiled {
         if bytes > PATTERN_BYTES_MAX {
             return;
         }
+        let is_long = |of: &Regular| !is_short(&of.pattern);
         let mut kept = self.0.lock();
+        if is_long(&regular) {
+            let mut long = (0..kept.len()).filter(|place| is_long(&kept[*place].0));
+            if let (Some(oldest), LONG_KEPT_MAX..) = (long.next(), long.count() + 1) {
+                kept.remove(oldest);
+            }
+        }
         let mut others: usize = kept.iter().map(|(known, _)| known.pattern.len()).sum();
         while kept.len() >= KEPT_MAX || others + bytes > PATTERN_BYTES_MAX {
             others -= kept.remove(0).0.pattern.len();
@@ -160,5 +171,18 @@ mod tests {
             compiled(&longer, false);
             assert!(is_kept(&long) && !is_kept(&longer));
         });
+    }
+
+    #[test]
+    fn fewer_long_expressions_are_kept() {
+        let work = Work::new(&Meter::new(&Ledger::new(1 << 30)));
+        let long = |times: usize| format!("(a{{9}}){{{times}}}");
+        work.charge(|| {
+            compiled("b", false);
+            (40..=40 + LONG_KEPT_MAX).for_each(|times| drop(compiled(&long(times), false)));
+        });
+        let is_kept =
+            |pattern: &str| work.expressions.0.lock().iter().any(|(known, _)| known.pattern == pattern);
+        assert!(!is_kept(&long(40)) && is_kept(&long(41)) && is_kept("b"));
     }
 }

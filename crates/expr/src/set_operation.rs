@@ -20,7 +20,7 @@ use datafusion::logical_expr::{
 use std::sync::Arc;
 
 /// Gives texts as they are written the type that the other branches of a set operation have in their place,
-/// as PostgreSQL does, where DataFusion finds none for the two, or takes numbers for texts.
+/// as PostgreSQL does, where DataFusion finds none for the two, or takes what it is for texts.
 pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Union(mut union) => {
@@ -28,7 +28,7 @@ pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             for place in 0..union.schema.fields().len() {
                 let mut types = union.inputs.iter().map(|input| input.schema().field(place).data_type());
                 let of = types.find(|of| takes_no_text(of)).cloned();
-                let Some(of) = of.or_else(|| number_beside(&union.inputs, place)) else { continue };
+                let Some(of) = of.or_else(|| type_beside(&union.inputs, place)) else { continue };
                 for input in &mut union.inputs {
                     changed |= read_text(input, place, &of)?;
                 }
@@ -58,14 +58,23 @@ pub fn with_texts(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     }
 }
 
-/// Returns the type of a column's numbers, if all branches that have no text as it is written there have
-/// some.
-fn number_beside(branches: &[Arc<LogicalPlan>], place: usize) -> Option<DataType> {
+/// Returns the type of a column's numbers, or of its points in time, if all branches that have no text as it
+/// is written there have some.
+fn type_beside(branches: &[Arc<LogicalPlan>], place: usize) -> Option<DataType> {
     let (texts, others): (Vec<&Arc<LogicalPlan>>, Vec<&Arc<LogicalPlan>>) =
         branches.iter().partition(|branch| has_text(branch, place));
     let types: Vec<DataType> =
         others.into_iter().map(|branch| branch.schema().field(place).data_type().clone()).collect();
-    common_of_numbers(&types).filter(|_| !texts.is_empty())
+    common_of_numbers(&types).or_else(|| common_point(&types)).filter(|_| !texts.is_empty())
+}
+
+/// Returns the type of points in time that are all of one type, or NULL.
+fn common_point(types: &[DataType]) -> Option<DataType> {
+    let mut types = types.iter().filter(|of| !of.is_null());
+    let is_point =
+        |of: &&DataType| matches!(of, DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_));
+    let first = types.next().filter(is_point)?;
+    types.all(|of| of == first).then(|| first.clone())
 }
 
 fn has_text(branch: &LogicalPlan, place: usize) -> bool {

@@ -35,15 +35,16 @@ const FUNCTIONS: [(&str, Range<usize>, Change); 4] = [
     ("regexp_replace", 2..3, with_groups),
 ];
 
-/// Points in time that `format` writes are written as casts to text write them, in the session's time
-/// zone; the function itself gets texts of Arrow's.
-pub fn formatted_times(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+/// Times, intervals, bytes, lists, structures and maps that `format` writes are written as casts to text
+/// write them, points in time in the session's time zone; the function itself gets texts of Arrow's.
+pub fn formatted_values(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
     if let Expr::ScalarFunction(ScalarFunction { func, args }) = &mut expression
         && func.name() == "format"
     {
-        let is_time = |of: &Expr| matches!(of.get_type(schema), Ok(DataType::Timestamp(..)));
-        for argument in args.iter_mut().filter(|argument| is_time(argument)) {
+        let is_of_cast = |of: DataType| of.is_temporal() || of.is_nested() || of.is_binary();
+        let is_cast = |of: &Expr| of.get_type(schema).is_ok_and(is_of_cast);
+        for argument in args.iter_mut().filter(|argument| is_cast(argument)) {
             *argument = Expr::Cast(Cast::new(Box::new(std::mem::take(argument)), DataType::Utf8View));
             changed = true;
         }

@@ -3,7 +3,7 @@
 
 use crate::builtin::{bins, timezone_part};
 use crate::impl_portable;
-use crate::year_part::{JULIAN_DAY_1970, Part};
+use crate::year_part::{JULIAN_DAY_1970, Part, counted};
 use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type, IntervalMonthDayNano, TimeUnit};
@@ -160,7 +160,8 @@ impl ScalarUDFImpl for OfYear {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let years = arrays.first().ok_or_else(|| plan_datafusion_err!("a part is of a year"))?;
         let years: ArrayRef = cast(years, &DataType::Int32)?;
-        let parts: Int32Array = years.as_primitive::<Int32Type>().unary(|year| self.part.of_year(year));
+        let parts: Int32Array =
+            years.as_primitive::<Int32Type>().unary(|year| self.part.of_year(counted(year)));
         Ok(ColumnarValue::Array(Arc::new(parts)))
     }
 }

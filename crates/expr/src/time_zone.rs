@@ -553,8 +553,18 @@ fn is_shown_by_clocks(function: &str, args: &[Expr]) -> bool {
 }
 
 /// Functions of what clocks show at a point in time.
-const ZONED: [&str; 7] =
-    ["computed_part", "date_trunc", "date_part", "named_parts", "strftime", "timezone_part", "to_char"];
+const ZONED: [&str; 10] = [
+    "computed_part",
+    "date_trunc",
+    "date_part",
+    "extract_microseconds",
+    "extract_milliseconds",
+    "extract_seconds",
+    "named_parts",
+    "strftime",
+    "timezone_part",
+    "to_char",
+];
 
 /// Series of points in time, by what clocks show.
 const SERIES: [&str; 2] = ["generate_series", "range"];

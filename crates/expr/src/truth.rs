@@ -18,25 +18,50 @@ use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans comparisons of a BOOLEAN, an interval or a list with a text, whose types are asked for before a plan
-/// is rewritten.
+/// The operator that asks for the common type of the results of a CASE, its left operand.
+pub const OF_ONE_TYPE: &str = "of_one_type";
+
+/// Plans comparisons of a BOOLEAN, an interval or a list with a text, and CASE of a text and others, whose
+/// types are asked for before a plan is rewritten.
 #[derive(Debug)]
 pub struct Truths;
 
 impl ExprPlanner for Truths {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship};
+        use BinaryOperator::{And, Custom, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or, Spaceship};
         let RawBinaryExpr { op, mut left, mut right } = expr;
-        match op {
+        match &op {
             And | Or => {
                 read_texts(vec![&mut left, &mut right], schema, |of| *of == DataType::Boolean);
             }
             Eq | NotEq | Lt | LtEq | Gt | GtEq | Spaceship => {
                 read_texts(vec![&mut left, &mut right], schema, takes_no_text);
             }
+            Custom(name) if name == OF_ONE_TYPE => {
+                read_results(&mut left, schema);
+                return Ok(PlannerResult::Planned(left));
+            }
             _ => {}
         }
         Ok(PlannerResult::Original(RawBinaryExpr { op, left, right }))
+    }
+}
+
+/// Gives the texts among the results of a CASE the type of the others, if these are numbers, or all of one
+/// type that a text can show.
+fn read_results(case: &mut Expr, schema: &DFSchema) {
+    let Expr::Case(Case { when_then_expr, else_expr, .. }) = case else { return };
+    let results = when_then_expr.iter_mut().map(|(_, result)| result).chain(else_expr);
+    let mut results: Vec<&mut Expr> = results.map(Box::as_mut).collect();
+    if read_numbers(&mut results, schema) {
+        return;
+    }
+    let given = results.iter().filter(|result| !is_text(result));
+    let mut types = given.filter_map(|result| result.get_type(schema).ok()).filter(|of| !of.is_null());
+    let Some(first) = types.next() else { return };
+    let is_point = matches!(first, DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_));
+    if (is_point || takes_no_text(&first)) && types.all(|of| of == first) {
+        read_texts(results, schema, |of| *of == first);
     }
 }
 

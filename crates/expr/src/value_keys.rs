@@ -1,11 +1,14 @@
 //! Keys of values that may be equal and not the same: intervals, which are equal by their lengths,
 //! and lists and structures, in which NULLs are equal to each other, and greater than all values.
 //! DataFusion's groups and joins compare the former by their parts, its joins find none of the
-//! latter, and in its order their NULLs come first.
+//! latter, and in its order their NULLs come first. JSON is text whose key says what it is.
 
 use crate::comparison::operands;
 use crate::impl_portable;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
+use crate::json::is_json;
+use crate::json::order::{gives_json, json_key, json_keys};
+use crate::typed::typed;
 use crate::walk::unaliased;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, MapArray,
@@ -21,7 +24,7 @@ use datafusion::error::Result;
 use datafusion::functions::core::expr_fn::get_field;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, InSubquery, ScalarFunction, Sort, WindowFunctionParams,
+    AggregateFunction, AggregateFunctionParams, InSubquery, ScalarFunction, Sort, WindowFunctionParams,
 };
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
@@ -36,17 +39,26 @@ pub fn key_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if is_interval(expr, schema) {
         return Some(length_of(expr.clone()));
     }
-    let of = expr.get_type(schema).ok()?;
-    is_list_or_structure(&of).then(|| nested_key(expr.clone()))
+    order_key(expr, schema)
 }
 
-/// Puts a key in the place of a list or a structure, and says whether it is one.
+/// Puts a key in the place of a list, a structure or JSON, and says whether it is one.
 fn make_key(expr: &mut Expr, schema: &DFSchema) -> bool {
-    let is_nested = expr.get_type(schema).is_ok_and(|of| is_list_or_structure(&of));
-    if is_nested {
-        *expr = nested_key(std::mem::take(expr));
+    let key = order_key(expr, schema);
+    let is_made = key.is_some();
+    if let Some(key) = key {
+        *expr = key;
     }
-    is_nested
+    is_made
+}
+
+/// Returns the key that lists, structures and JSON are ordered by.
+fn order_key(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let of = expr.get_type(schema).ok()?;
+    match is_list_or_structure(&of) {
+        true => Some(nested_key(expr.clone())),
+        false => gives_json(expr, schema).then(|| json_key(expr.clone())),
+    }
 }
 
 /// Whether values are ordered by keys that are made of them.
@@ -57,11 +69,12 @@ pub fn is_list_or_structure(of: &DataType) -> bool {
     )
 }
 
-/// Returns the key of an interval, and that of a list or a structure that may be equal to another one and
-/// not the same. Those of other values are the values themselves, wherever these are only told apart.
+/// Returns the key of an interval and of JSON, and that of a list or a structure that may be equal to another
+/// one and not the same. Those of other values are the values themselves, wherever these are only told apart.
 pub fn key_of_equals(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     let of = expr.get_type(schema).ok()?;
-    has_other_equals(&of).then(|| key_of(expr, schema)).flatten()
+    let has_key = has_other_equals(&of) || gives_json(expr, schema);
+    has_key.then(|| key_of(expr, schema)).flatten()
 }
 
 /// Returns the key of a map that has floating-point numbers or intervals within it.
@@ -157,8 +170,13 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
 pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{Gt, GtEq, Lt, LtEq};
     if let Expr::AggregateFunction(call) = &mut expression {
-        let keys = call.params.order_by.iter_mut();
-        let changed = keys.fold(false, |changed, key| make_key(&mut key.expr, schema) | changed);
+        let AggregateFunctionParams { args, distinct, order_by, .. } = &mut call.params;
+        let mut changed = false;
+        for key in order_by {
+            // DataFusion orders values that it takes once by themselves alone: JSON by its text.
+            let is_own = *distinct && args.contains(&key.expr) && gives_json(&key.expr, schema);
+            changed |= !is_own && make_key(&mut key.expr, schema);
+        }
         return Ok(Transformed::new_transformed(expression, changed));
     }
     if !matches!(
@@ -180,7 +198,7 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
     Ok(Transformed::new_transformed(expression, is_nested))
 }
 
-/// Windows that are ordered by lists, structures and maps go by their keys, before the types of their
+/// Windows that are ordered by lists, structures, maps and JSON go by their keys, before the types of their
 /// frames are looked at, and so do those that are divided by what may be equal and not the same. Frames
 /// of such an order have no distances: those of values are those of groups of equal ones.
 pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -206,7 +224,7 @@ pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Trans
     Ok(Transformed::new_transformed(expression, changed | divided))
 }
 
-/// Sorts lists and structures by their keys.
+/// Sorts lists, structures and JSON by their keys.
 pub fn sorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
     let schema = sort.input.schema().clone();
@@ -230,7 +248,8 @@ pub fn distinct_on(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(LogicalPlan::Distinct(Distinct::On(on)), changed))
 }
 
-/// Makes of `min` and `max` of lists and structures the first one by key, and counts those of other keys.
+/// Makes of `min` and `max` of lists, structures and JSON the first one by key, and counts lists and
+/// structures, and JSON, of other keys.
 pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     if let ("count", true, [of]) = (call.func.name(), call.params.distinct, call.params.args.as_mut_slice())
@@ -243,18 +262,15 @@ pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transform
         name @ ("min" | "max") => name == "min",
         _ => return Ok(Transformed::no(expression)),
     };
-    let Some(of) =
-        call.params.args.first().filter(|of| of.get_type(schema).is_ok_and(|of| is_list_or_structure(&of)))
-    else {
-        return Ok(Transformed::no(expression));
-    };
-    call.params.order_by = vec![Sort { expr: nested_key(of.clone()), asc, nulls_first: false }];
+    let [of] = call.params.args.as_slice() else { return Ok(Transformed::no(expression)) };
+    let Some(key) = order_key(of, schema) else { return Ok(Transformed::no(expression)) };
+    call.params.order_by = vec![Sort { expr: key, asc, nulls_first: false }];
     call.params.distinct = false;
     call.func = first_value_udaf();
     Ok(Transformed::yes(expression))
 }
 
-/// Makes of `min` and `max` of lists and structures over windows those of such values beside their
+/// Makes of `min` and `max` of lists, structures and JSON over windows those of such values beside their
 /// keys, which decide. `made` of them have been given names in the plan.
 pub fn extremes_of_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Window(window) = plan else { return Ok(Transformed::no(plan)) };
@@ -268,7 +284,11 @@ pub fn extremes_of_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transf
     for (expr, column) in window.window_expr.into_iter().zip(columns) {
         match unaliased(&expr).clone() {
             Expr::WindowFunction(mut call) if is_nested_extreme(unaliased(&expr), &of) => {
-                call.params.args.iter_mut().for_each(|arg| *arg = beside_key(std::mem::take(arg)));
+                for arg in &mut call.params.args {
+                    if let Some(key) = order_key(arg, &of) {
+                        *arg = beside_key(key, std::mem::take(arg));
+                    }
+                }
                 *made += 1;
                 let name = format!("__extreme_{made}");
                 let Column { relation, name: own, .. } = column;
@@ -288,8 +308,8 @@ pub fn extremes_of_windows(plan: LogicalPlan, made: &mut usize) -> Result<Transf
 
 fn is_nested_extreme(expr: &Expr, schema: &DFSchema) -> bool {
     let Expr::WindowFunction(call) = expr else { return false };
-    let is_nested = |of: &Expr| of.get_type(schema).is_ok_and(|of| is_list_or_structure(&of));
-    matches!(call.fun.name(), "min" | "max") && call.params.args.iter().all(is_nested)
+    matches!(call.fun.name(), "min" | "max")
+        && call.params.args.iter().all(|of| order_key(of, schema).is_some())
 }
 
 /// Returns the keys of joins, and the groups of values that may be equal and not the same, of which `made`
@@ -299,7 +319,11 @@ pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<Logica
         LogicalPlan::Join(join) => Ok(joined(join)),
         LogicalPlan::Aggregate(aggregate) => grouped(aggregate, made),
         LogicalPlan::Distinct(Distinct::All(input))
-            if input.schema().fields().iter().any(|field| has_other_equals(field.data_type())) =>
+            if input
+                .schema()
+                .fields()
+                .iter()
+                .any(|field| has_other_equals(field.data_type()) || is_json(field)) =>
         {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             grouped(Aggregate::try_new(input, columns, Vec::new())?, made)
@@ -333,7 +357,7 @@ fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<Logical
     let schema = aggregate.input.schema().clone();
     let keys: Vec<Expr> =
         grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().map(unaliased).cloned().collect();
-    let is_keyed = |key: &Expr| key.get_type(&schema).is_ok_and(|of| has_other_equals(&of));
+    let is_keyed = |key: &Expr| key_of_equals(key, &schema).is_some();
     if !keys.iter().any(is_keyed) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
     }
@@ -369,7 +393,12 @@ fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<Logical
             // A group of other keys, of a grouping set, has none.
             Some(first) => {
                 let first = Expr::Column(made[before + first].clone());
-                when(Expr::Column(own).is_not_null(), first).end()?
+                let first = when(Expr::Column(own).is_not_null(), first).end()?;
+                let said = aggregate.schema.field(place);
+                match is_json(said) {
+                    true => typed(first, said.as_ref().clone().with_name("")),
+                    false => first,
+                }
             }
             None if is_same => return Ok(Expr::Column(own)),
             None => Expr::Column(own),
@@ -434,10 +463,9 @@ pub(crate) fn value_bytes(values: &ArrayRef) -> Result<LargeBinaryArray> {
     Ok(rows.iter().enumerate().map(|(row, key)| values.is_valid(row).then(|| key.data())).collect())
 }
 
-fn beside_key(expr: Expr) -> Expr {
+fn beside_key(key: Expr, expr: Expr) -> Expr {
     static BESIDE: LazyLock<Arc<ScalarUDF>> =
         LazyLock::new(|| Arc::new(ScalarUDF::from(BesideKey::default())));
-    let key = nested_key(expr.clone());
     Expr::ScalarFunction(ScalarFunction::new_udf(BESIDE.clone(), vec![key, expr]))
 }
 
@@ -486,18 +514,22 @@ impl ScalarUDFImpl for BesideKey {
     }
 }
 
-/// Returns lists whose elements, lists and structures, are in their order.
+/// Returns lists whose elements, lists and structures, or JSON, are in their order.
 ///
 /// # Errors
 /// Those of Arrow's kernels.
 pub fn lists_in_order<O: OffsetSizeTrait>(
     lists: &GenericListArray<O>,
+    is_json: bool,
     options: SortOptions,
 ) -> Result<ArrayRef> {
     let (DataType::List(field) | DataType::LargeList(field)) = lists.data_type() else {
         return Err(internal_datafusion_err!("a list was expected"));
     };
-    let keys: ArrayRef = Arc::new(nested_keys(lists.values())?);
+    let keys: ArrayRef = match is_json {
+        true => json_keys(lists.values())?,
+        false => Arc::new(nested_keys(lists.values())?),
+    };
     let mut places: Vec<u64> = Vec::with_capacity(keys.len());
     let mut lengths = Vec::with_capacity(lists.len());
     for (row, bounds) in lists.offsets().windows(2).enumerate() {

@@ -41,9 +41,32 @@ impl Part {
     }
 }
 
+/// Says whether a part of points in time is a year.
+pub(crate) fn is_year(part: &str) -> bool {
+    ["year", "years", "y", "yr", "yrs", "isoyear"].iter().any(|year| part.eq_ignore_ascii_case(year))
+}
+
+/// Returns a year as it is shown, of which there is no 0, of one that counts on from the first year down.
+pub(crate) fn shown(year: i32) -> i32 {
+    if year > 0 { year } else { year.saturating_sub(1) }
+}
+
+/// The other way round: -1 is the year before the first.
+pub(crate) fn counted(year: i32) -> i32 {
+    if year < 0 { year + 1 } else { year }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Part;
+    use super::{Part, counted, is_year, shown};
+
+    #[test]
+    fn there_is_no_year_0() {
+        for (year, before) in [(2024, 2024), (1, 1), (0, -1), (-1, -2), (-43, -44)] {
+            assert_eq!((shown(year), counted(before)), (before, year));
+        }
+        assert!(is_year("YEAR") && is_year("isoyear") && !is_year("month"));
+    }
 
     #[test]
     fn parts_are_those_of_postgresql() {

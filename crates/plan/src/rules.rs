@@ -66,7 +66,7 @@ type NodeRewrite = fn(LogicalPlan) -> Result<Transformed<LogicalPlan>>;
 const AS_WRITTEN: &[Rewrite] = &[
     cast::of_dimensions,
     text_function::with_whole_pattern,
-    text_function::formatted_times,
+    text_function::formatted_values,
     operand::alone,
     overlaps::with_ends,
     structures::alike,
@@ -76,6 +76,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     aggregate::middles_of_reals,
     aggregate::of_nulls,
     truth::beside_texts,
+    json::order::compared,
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,

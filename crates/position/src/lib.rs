@@ -13,6 +13,8 @@
 //! 4. [`order`] sorts positions or finds the first few; [`window`] computes over sorted ones.
 //! 5. [`gather`] fetches the values that are wanted in the end.
 //!
+//! [`nan`] makes one NaN of all.
+//!
 //! Kernels read values as they lie in memory: decimals as integers, dictionaries as codes. Equality
 //! and order are PostgreSQL's. Threads have states of their own, which are merged. The crate knows
 //! neither DataFusion nor storage nor SQL; what it has no loop for is an
@@ -30,6 +32,7 @@ pub mod gather;
 pub mod group;
 pub mod join;
 mod key;
+pub mod nan;
 pub mod order;
 pub mod partition;
 mod rows;

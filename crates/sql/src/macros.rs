@@ -86,7 +86,8 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("microsecond", 1, "date_part('microsecond', $1)"),
     ("timezone_hour", 1, "date_part('timezone_hour', $1)"),
     ("timezone_minute", 1, "date_part('timezone_minute', $1)"),
-    ("yearweek", 1, "year_and_week(date_part('isoyear', $1), date_part('week', $1))"),
+    // The year before the first is 0 there.
+    ("yearweek", 1, "year_and_week(counted_year(date_part('isoyear', $1)), date_part('week', $1))"),
     ("epoch", 1, "date_part('epoch', $1)"),
     ("dayname", 1, "to_char($1, '%A')"),
     ("monthname", 1, "to_char($1, '%B')"),

@@ -1,9 +1,15 @@
 //! Calls by another name of a function, such as `row` for `struct`. DataFusion gives each one a name, in
 //! which stands the call and once more its name: nested ones had names, and took time to plan, that double
 //! with each level. Deep within others they are called by the function's own name.
+//! And CASE whose results are texts as they are written and others, of which DataFusion takes the type of the
+//! first one: its planner is to give them their common type.
 
 use datafusion::execution::context::SessionState;
-use datafusion::sql::sqlparser::ast::{Expr, Function, Ident, ObjectNamePart, Query, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, Ident, ObjectNamePart, Query, Value, VisitorMut,
+};
+use hypostyle_expr::truth::OF_ONE_TYPE;
+use hypostyle_sql::build::null;
 use hypostyle_sql::doubles::Doubles;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::{Part, walk_mut};
@@ -13,7 +19,7 @@ use std::ops::ControlFlow;
 const KEPT: usize = 4;
 
 /// Writes the own names of functions into calls that are deep within others and, so that there is one walk
-/// for both, DOUBLEs as casts.
+/// for all, DOUBLEs as casts, and asks for the common type of the results of CASE.
 pub fn rewrite_in(part: &mut impl Part, state: &SessionState) {
     let _done = walk_mut(part, &mut Calls { state, around: Vec::new(), numbers: Doubles });
 }
@@ -69,7 +75,38 @@ impl VisitorMut for Calls<'_> {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         self.around.pop();
+        if is_of_texts_and_others(expr) {
+            let case = Box::new(std::mem::replace(expr, null()));
+            let op = BinaryOperator::Custom(OF_ONE_TYPE.into());
+            *expr = Expr::BinaryOp { left: case, op, right: Box::new(null()) };
+        }
         self.numbers.post_visit_expr(expr)
+    }
+}
+
+/// Says whether an expression is a CASE of which some results, and not all, are texts as they are written.
+fn is_of_texts_and_others(expr: &Expr) -> bool {
+    let Expr::Case { conditions, else_result, .. } = expr else { return false };
+    let results = || conditions.iter().map(|when| &when.result).chain(else_result.as_deref());
+    results().any(is_text) && results().any(is_other)
+}
+
+/// Says whether an expression is neither a text as it is written nor NULL.
+fn is_other(expr: &Expr) -> bool {
+    !is_text(expr) && !matches!(expr, Expr::Value(value) if value.value == Value::Null)
+}
+
+fn is_text(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(within) => is_text(within),
+        Expr::Value(value) => matches!(
+            value.value,
+            Value::SingleQuotedString(_)
+                | Value::DollarQuotedString(_)
+                | Value::EscapedStringLiteral(_)
+                | Value::UnicodeStringLiteral(_)
+        ),
+        _ => false,
     }
 }
 

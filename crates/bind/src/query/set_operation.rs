@@ -10,6 +10,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr, SetOperator, SetQuantifier, Table};
 use hypostyle_error::column_name::unmarked_name;
+use hypostyle_expr::set_operation::with_texts;
 use hypostyle_sql::build;
 
 /// Binds the body of a query.
@@ -87,9 +88,10 @@ fn names_of(schema: &DFSchema) -> Vec<String> {
     schema.fields().iter().map(|field| unmarked_name(field.name()).to_string()).collect()
 }
 
-/// Returns a union whose structures have the fields of all sides.
+/// Returns a union in which texts as they are written have the type of the values of the other side, and
+/// structures the fields of all sides.
 fn united(union: LogicalPlanBuilder) -> Result<LogicalPlan> {
-    let plan = union.build()?;
+    let plan = with_texts(union.build()?)?.data;
     let is_nested =
         |side: &LogicalPlan| side.schema().fields().iter().any(|field| field.data_type().is_nested());
     let has_nested = plan.inputs().into_iter().any(is_nested);

@@ -22,6 +22,7 @@ use hypostyle_exec::optimizer;
 use hypostyle_exec::position::Mode;
 use hypostyle_exec::scan::is_same_table;
 use hypostyle_expr::chain::Chains;
+use hypostyle_expr::extract::Extract;
 use hypostyle_expr::function::Clock;
 use hypostyle_expr::json_operators::Operators;
 use hypostyle_expr::meter::Meter;
@@ -139,7 +140,12 @@ pub(super) fn context(
         .with_catalog_list(Arc::new(Databases::new(scope.clone())))
         .with_runtime_env(engine.environment())
         // These come before those of DataFusion, which compute the types of operands.
-        .with_expr_planners(vec![Arc::new(Chains), Arc::new(Unaliased), Arc::new(Operators)])
+        .with_expr_planners(vec![
+            Arc::new(Chains),
+            Arc::new(Unaliased),
+            Arc::new(Operators),
+            Arc::new(Extract),
+        ])
         .with_default_features()
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())

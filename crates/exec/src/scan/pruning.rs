@@ -2,17 +2,17 @@
 
 use crate::scan::statistics::{End, scalar};
 use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{self as physical, BinaryExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 use hypostyle_storage::{BlockSynopsis, Bound, TableData};
 use hypostyle_types::BLOCK_ROWS;
 use std::collections::HashSet;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 struct Synopses<'a> {
@@ -71,6 +71,37 @@ impl Synopses<'_> {
         synopses.iter().map(may_pass).collect()
     }
 
+    /// Returns the same for a comparison of an integer column that is cast to another type of integers. Rows
+    /// that the type has not are errors: a block of which not all fit stays, unless they are NULLs then.
+    fn compare_cast(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<bool>> {
+        let comparison = predicate.downcast_ref::<BinaryExpr>()?;
+        let cast = comparison.left().downcast_ref::<ScalarFunctionExpr>()?;
+        let ([value], "cast" | "try_cast") = (cast.args(), cast.fun().name()) else { return None };
+        let column = value.downcast_ref::<physical::Column>()?;
+        let constant = integer(comparison.right().downcast_ref::<Literal>()?.value())?;
+        let limits = limits(cast.return_type())?;
+        let (synopses, index) = self.of(&Column::from_name(column.name()))?;
+        if !self.schema.field(index).data_type().is_integer() {
+            return None;
+        }
+        let may_pass = |synopsis: &BlockSynopsis| {
+            let Some((Bound::Integer(minimum), Bound::Integer(maximum))) = &synopsis.bounds else {
+                return Some(true);
+            };
+            let fits = limits.contains(minimum) && limits.contains(maximum);
+            let may_pass = match comparison.op() {
+                Operator::Eq => (*minimum..=*maximum).contains(&constant),
+                Operator::Lt => *minimum < constant,
+                Operator::LtEq => *minimum <= constant,
+                Operator::Gt => *maximum > constant,
+                Operator::GtEq => *maximum >= constant,
+                _ => return None,
+            };
+            Some(may_pass || !(fits || cast.fun().name() == "try_cast"))
+        };
+        synopses.iter().map(may_pass).collect()
+    }
+
     /// Returns the same for any predicate: one that cannot be judged by bounds keeps every block.
     fn keep(&self, predicate: Option<&Arc<dyn PhysicalExpr>>) -> Vec<bool> {
         let all = vec![true; self.blocks];
@@ -80,8 +111,42 @@ impl Synopses<'_> {
         }
         let pruning = PruningPredicateBuilder::new().with_file_schema(self.schema.clone());
         let pruning = pruning.try_build(predicate.clone());
-        pruning.and_then(|pruning| pruning.prune(self)).unwrap_or(all)
+        let mut keep = pruning.and_then(|pruning| pruning.prune(self)).unwrap_or(all);
+        for of_cast in split_conjunction(predicate).into_iter().filter_map(|part| self.compare_cast(part)) {
+            keep.iter_mut().zip(of_cast).for_each(|(keep, may_pass)| *keep &= may_pass);
+        }
+        keep
     }
+}
+
+/// Returns an integer that is not NULL.
+fn integer(value: &ScalarValue) -> Option<i128> {
+    Some(match value {
+        ScalarValue::Int8(value) => i128::from((*value)?),
+        ScalarValue::Int16(value) => i128::from((*value)?),
+        ScalarValue::Int32(value) => i128::from((*value)?),
+        ScalarValue::Int64(value) => i128::from((*value)?),
+        ScalarValue::UInt8(value) => i128::from((*value)?),
+        ScalarValue::UInt16(value) => i128::from((*value)?),
+        ScalarValue::UInt32(value) => i128::from((*value)?),
+        ScalarValue::UInt64(value) => i128::from((*value)?),
+        _ => return None,
+    })
+}
+
+/// Returns the values that a type of integers has.
+fn limits(of: &DataType) -> Option<RangeInclusive<i128>> {
+    Some(match of {
+        DataType::Int8 => i8::MIN.into()..=i8::MAX.into(),
+        DataType::Int16 => i16::MIN.into()..=i16::MAX.into(),
+        DataType::Int32 => i32::MIN.into()..=i32::MAX.into(),
+        DataType::Int64 => i64::MIN.into()..=i64::MAX.into(),
+        DataType::UInt8 => 0..=u8::MAX.into(),
+        DataType::UInt16 => 0..=u16::MAX.into(),
+        DataType::UInt32 => 0..=u32::MAX.into(),
+        DataType::UInt64 => 0..=u64::MAX.into(),
+        _ => return None,
+    })
 }
 
 impl PruningStatistics for Synopses<'_> {

@@ -3,6 +3,7 @@
 //! whose offsets are wide, beside a literal, and fail, too. So does one of several texts.
 
 use crate::arguments::refused;
+use crate::json::is_json;
 use crate::nested_type::element;
 use crate::sizes::length_of_list;
 use crate::value_keys::{is_list_or_structure, lists_in_order};
@@ -133,7 +134,7 @@ fn check_pairs(args: &[ColumnarValue]) -> Result<()> {
     Ok(())
 }
 
-/// `array_sort` of lists whose elements are lists or structures, too: by the order of these.
+/// `array_sort` of lists whose elements are lists, structures or JSON, too: by the order of these.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Sorted {
     inner: Arc<ScalarUDF>,
@@ -145,7 +146,9 @@ impl ScalarUDFImpl for Sorted {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let of = args.args.first().map(ColumnarValue::data_type);
         let is_nested = of.as_ref().and_then(element).is_some_and(|of| is_list_or_structure(of.data_type()));
-        if !is_nested {
+        let said = args.arg_fields.first().and_then(|field| element(field.data_type()));
+        let is_json = said.is_some_and(|of| is_json(of));
+        if !is_nested && !is_json {
             return self.inner.invoke_with_args(args);
         }
         let is_scalar = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
@@ -164,12 +167,16 @@ impl ScalarUDFImpl for Sorted {
             _ => return self.inner.invoke_with_args(args),
         };
         let sorted = match lists.as_list_opt::<i32>() {
-            Some(lists) => lists_in_order(lists, options)?,
-            None => lists_in_order(lists.as_list::<i64>(), options)?,
+            Some(lists) => lists_in_order(lists, is_json, options)?,
+            None => lists_in_order(lists.as_list::<i64>(), is_json, options)?,
         };
-        Ok(match is_scalar {
-            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&sorted, 0)?),
-            false => ColumnarValue::Array(sorted),
+        // The field of a list says of its elements that they are JSON.
+        Ok(match (sorted.as_list_opt::<i32>(), sorted.as_list_opt::<i64>()) {
+            (Some(list), _) if is_scalar => ColumnarValue::Scalar(ScalarValue::List(Arc::new(list.clone()))),
+            (_, Some(list)) if is_scalar => {
+                ColumnarValue::Scalar(ScalarValue::LargeList(Arc::new(list.clone())))
+            }
+            _ => ColumnarValue::Array(sorted),
         })
     }
 }

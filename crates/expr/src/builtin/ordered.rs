@@ -4,6 +4,8 @@
 use crate::arguments::refused;
 use crate::builtin::kept::Kept;
 use crate::interval::{INTERVAL, lengths};
+use crate::json::is_json;
+use crate::json::order::json_keys;
 use crate::value_keys::{comparable, nested_key, nested_keys};
 use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, LargeBinaryArray, ListArray, MapArray, PrimitiveArray, StructArray,
@@ -211,8 +213,8 @@ impl Ordered {
         let of = args.expr_fields[0].data_type().clone();
         let gives = args.return_field.data_type().clone();
         let in_list = args.expr_fields.get(1).is_some_and(|field| field.data_type().is_nested());
-        let (what, is_distinct) = (self.what, args.is_distinct);
-        Ok(Values { what, of, gives, fractions, in_list, is_distinct, values: Vec::new() })
+        let (what, is_distinct, is_json) = (self.what, args.is_distinct, is_json(&args.expr_fields[0]));
+        Ok(Values { what, of, gives, fractions, in_list, is_distinct, is_json, values: Vec::new() })
     }
 }
 
@@ -368,6 +370,8 @@ struct Values {
     in_list: bool,
     /// Says whether each value counts once.
     is_distinct: bool,
+    /// Says whether the values are JSON, which has an order of its own.
+    is_json: bool,
     values: Vec<ArrayRef>,
 }
 
@@ -407,7 +411,7 @@ impl Values {
             Some(fraction) if !all.is_empty() => {
                 let place = ((fraction * all.len() as f64).ceil() as usize).clamp(1, all.len());
                 let is_down = self.what == What::QuantileDown;
-                nth(&all, if is_down { all.len() - place } else { place - 1 })
+                nth(&all, if is_down { all.len() - place } else { place - 1 }, self.is_json)
             }
             _ => ScalarValue::try_from(&self.of),
         });
@@ -449,7 +453,7 @@ fn keys_of(values: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// Returns the value at a place in the order of all.
-fn nth(all: &ArrayRef, place: usize) -> Result<ScalarValue> {
+fn nth(all: &ArrayRef, place: usize, is_json: bool) -> Result<ScalarValue> {
     if *all.data_type() != INTERVAL {
         let all = all.as_ref();
         downcast_primitive_array! {
@@ -457,7 +461,8 @@ fn nth(all: &ArrayRef, place: usize) -> Result<ScalarValue> {
             _ => {}
         }
     }
-    let places = sort_to_indices(&keys_of(all)?, None, Some(place + 1))?;
+    let keys = if is_json { json_keys(all)? } else { keys_of(all)? };
+    let places = sort_to_indices(&keys, None, Some(place + 1))?;
     ScalarValue::try_from_array(all, places.value(place) as usize)
 }
 

@@ -7,20 +7,19 @@ use crate::builtin::{strftime, strptime, time_from_char};
 use crate::calendar::checked_days;
 use crate::interval::INTERVAL;
 use crate::interval_part;
-use crate::interval_part::epoch;
 use crate::time_read::Zone;
 use crate::time_text::{nearest, seconds_between};
 use crate::time_zone::{in_zones, moved};
-use crate::year_part::{JULIAN_DAY_1970, Part};
+use crate::year_part::{JULIAN_DAY_1970, Part, is_year, shown};
 use crate::zone_name;
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Float64Array, Int64Array, IntervalMonthDayNanoArray,
-    StringArray, StructArray, TimestampMicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int64Array,
+    IntervalMonthDayNanoArray, StringArray, StructArray, TimestampMicrosecondArray,
 };
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
-    DataType, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
+    DataType, Decimal128Type, Field, FieldRef, Float64Type, Int32Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, Time64MicrosecondType, TimeUnit, TimestampMicrosecondType,
 };
 use chrono::{DateTime, Datelike, NaiveDate, NaiveTime, Utc};
@@ -114,6 +113,31 @@ pub(super) const FUNCTIONS: &[Described] = &[
         of if of.is_integer() => Err(refused("epoch_ns() is of a point in time")),
         _ => since_1970(&args[0], 1),
     }),
+    // Parts of `extract`, all digits of which count.
+    Described::new(
+        &["extract_epoch"],
+        &[Kind::Elapsed],
+        |types| exact_type(types, DataType::Decimal128(22, 6)),
+        exact_epoch,
+    ),
+    Described::new(
+        &["extract_seconds"],
+        &[Kind::Elapsed],
+        |types| exact_type(types, DataType::Decimal128(8, 6)),
+        |args, _| with_places(&args[0], 6),
+    ),
+    Described::new(
+        &["extract_milliseconds"],
+        &[Kind::Elapsed],
+        |types| exact_type(types, DataType::Decimal128(8, 3)),
+        |args, _| with_places(&args[0], 3),
+    ),
+    Described::new(
+        &["extract_microseconds"],
+        &[Kind::Elapsed],
+        |types| exact_type(types, DataType::Int64),
+        |args, _| Ok(Arc::new(microseconds_of_minutes(&args[0])?)),
+    ),
     Described::new(
         &["pg_postmaster_start_time", "pg_conf_load_time"],
         &[],
@@ -139,6 +163,17 @@ pub(super) const FUNCTIONS: &[Described] = &[
         &[Kind::Integer, Kind::Integer],
         |_| Ok(DataType::Int64),
         numbers_of_weeks,
+    ),
+    // A year, of which that before the first is 0, of one that is shown.
+    Described::new(
+        &["counted_year"],
+        &[Kind::Integer],
+        |_| Ok(DataType::Int64),
+        |args, _| {
+            let count = |year: i64| if year < 0 { year + 1 } else { year };
+            let years: Int64Array = args[0].as_primitive::<Int64Type>().unary(count);
+            Ok(Arc::new(years))
+        },
     ),
     // Of each row the part that it names, as `date_part(p, t)` of a column p.
     Described::new(
@@ -380,23 +415,7 @@ fn moments_since(numbers: &ArrayRef, microseconds: i64) -> Result<ArrayRef> {
 /// Returns the parts of a second, of some nanoseconds each, from 1970 on to points in time, or that a time
 /// of day or an interval has.
 fn since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<ArrayRef> {
-    let of = times.data_type();
-    let all: Vec<Option<i128>> = if *of == INTERVAL {
-        let intervals = times.as_primitive::<IntervalMonthDayNanoType>().iter();
-        intervals.map(|interval| interval.map(|of| (epoch(of) * 1e9).round() as i128)).collect()
-    } else {
-        let is_short = matches!(
-            of,
-            DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond)
-        );
-        let tick = if is_short { 1 } else { 1000 };
-        let ticks = cast(times, &DataType::Int64)?;
-        let ticks = ticks.as_primitive::<Int64Type>().iter();
-        ticks.map(|ticks| ticks.map(|ticks| i128::from(ticks) * tick)).collect()
-    };
-    let part = |all: i128| {
-        // A point in time lies in the part that has begun, also before 1970.
-        let part = if *of == INTERVAL { all / nanoseconds } else { all.div_euclid(nanoseconds) };
+    let part = |part: i128| {
         i64::try_from(part).map_err(|_| {
             external(
                 Error::invalid_input("a point in time has more nanoseconds than BIGINT")
@@ -404,8 +423,80 @@ fn since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<ArrayRef> {
             )
         })
     };
-    let parts = all.into_iter().map(|all| all.map(part).transpose());
+    let parts = wide_parts_since_1970(times, nanoseconds)?;
+    let parts = parts.into_iter().map(|wide| wide.map(part).transpose());
     Ok(Arc::new(parts.collect::<Result<Int64Array>>()?))
+}
+
+fn wide_parts_since_1970(times: &ArrayRef, nanoseconds: i128) -> Result<Vec<Option<i128>>> {
+    let of = times.data_type();
+    if *of == INTERVAL {
+        let intervals = times.as_primitive::<IntervalMonthDayNanoType>().iter();
+        return Ok(intervals.map(|interval| interval.map(|of| length(of) / nanoseconds)).collect());
+    }
+    let is_short =
+        matches!(of, DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond));
+    let tick = if is_short { 1 } else { 1000 };
+    let ticks = cast(times, &DataType::Int64)?;
+    let ticks = ticks.as_primitive::<Int64Type>().iter();
+    // A point in time lies in the part that has begun, also before 1970.
+    let part = |ticks: i64| (i128::from(ticks) * tick).div_euclid(nanoseconds);
+    Ok(ticks.map(|ticks| ticks.map(part)).collect())
+}
+
+/// Returns the nanoseconds of an interval: a year has 365.25 days, a month that makes no year 30.
+fn length(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> i128 {
+    const DAY: i128 = 86_400_000_000_000;
+    let months = i128::from(months);
+    let of_months = months / 12 * (1461 * DAY / 4) + months % 12 * 30 * DAY;
+    of_months + i128::from(days) * DAY + i128::from(nanoseconds)
+}
+
+fn exact_type(types: &[DataType], gives: DataType) -> Result<DataType> {
+    match types {
+        [of] if !of.is_numeric() => Ok(gives),
+        _ => {
+            let message = "extract() is of a point in time, a time of day or an interval";
+            Err(external(Error::invalid_input(message).with_sqlstate("42883")))
+        }
+    }
+}
+
+/// Returns the seconds from 1970 on to points in time, or that a time of day or an interval has, to the
+/// microsecond.
+fn exact_epoch(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let microseconds = wide_parts_since_1970(&args[0], 1000)?;
+    let seconds: Decimal128Array = microseconds.into_iter().collect();
+    Ok(Arc::new(seconds.with_precision_and_scale(22, 6)?))
+}
+
+/// Returns the microseconds of minutes as decimals of larger parts: so many digits are behind the point.
+fn with_places(times: &ArrayRef, places: i8) -> Result<ArrayRef> {
+    let numbers = microseconds_of_minutes(times)?.unary::<_, Decimal128Type>(i128::from);
+    Ok(Arc::new(numbers.with_precision_and_scale(8, places)?))
+}
+
+/// Returns the microseconds since clocks showed a whole minute, or that an interval has beside its minutes.
+fn microseconds_of_minutes(times: &ArrayRef) -> Result<Int64Array> {
+    const MINUTE: i64 = 60_000_000;
+    if let Some(intervals) = times.as_primitive_opt::<IntervalMonthDayNanoType>() {
+        return Ok(intervals.unary(|of| of.nanoseconds / 1000 % MINUTE));
+    }
+    let clocks = match times.data_type() {
+        DataType::Timestamp(_, Some(zone)) => in_zones(times, |_| Some(zone.as_ref()))?,
+        _ => times.clone(),
+    };
+    let tick = match clocks.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) | DataType::Time64(TimeUnit::Nanosecond) => 1000,
+        _ => 1,
+    };
+    let is_elapsed = matches!(clocks.data_type(), DataType::Duration(_));
+    let ticks = cast(&clocks, &DataType::Int64)?;
+    let of_minute = |ticks: i64| match is_elapsed {
+        true => ticks % MINUTE,
+        false => ticks.div_euclid(tick).rem_euclid(MINUTE),
+    };
+    Ok(ticks.as_primitive::<Int64Type>().unary(of_minute))
 }
 
 fn check_times(types: &[DataType]) -> Result<()> {
@@ -492,6 +583,10 @@ fn part_of(name: &str, times: &ArrayRef) -> Result<ArrayRef> {
             Ok(Arc::new(years.as_primitive::<Int32Type>().unary::<_, Int32Type>(of_year)))
         }
         None if name == "epoch" => plain_part(name, times),
+        None if is_year(name) => {
+            let years = cast(&plain_part(name, &clocks)?, &DataType::Int32)?;
+            Ok(Arc::new(years.as_primitive::<Int32Type>().unary::<_, Int32Type>(shown)))
+        }
         None => plain_part(name, &clocks),
     }
 }

@@ -34,6 +34,8 @@ pub(super) enum Kind {
     Texts,
     /// A number, a point in time, a time of day or an interval, which a pattern shows.
     Shown,
+    /// The same, or a DURATION, also as other units of Arrow's.
+    Elapsed,
 }
 
 impl ArgumentKind for Kind {
@@ -74,6 +76,12 @@ impl ArgumentKind for Kind {
                 of if of.is_numeric() || *of == INTERVAL => Some(of.clone()),
                 of => Self::Time.coerced(of),
             },
+            Self::Elapsed => match of {
+                DataType::Duration(_) => Some(DataType::Duration(TimeUnit::Microsecond)),
+                DataType::Time32(_) => Some(DataType::Time64(TimeUnit::Microsecond)),
+                DataType::Date64 => Some(DataType::Timestamp(TimeUnit::Microsecond, None)),
+                of => Self::Shown.coerced(of),
+            },
             _ => None,
         }
     }
@@ -90,7 +98,7 @@ impl ArgumentKind for Kind {
             Self::TimeOrClock => "a point in time or a time of day",
             Self::List => "a list",
             Self::Texts => "a text or a list of texts",
-            Self::Shown => "a point in time, an interval or a number",
+            Self::Shown | Self::Elapsed => "a point in time, an interval or a number",
         }
     }
 

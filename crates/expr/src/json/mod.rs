@@ -4,6 +4,7 @@
 mod call;
 mod change;
 mod jsonpath;
+pub mod order;
 mod path;
 mod read;
 mod set;

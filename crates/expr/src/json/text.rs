@@ -16,7 +16,7 @@ pub(super) enum Kind {
 }
 
 /// Values within each other that are looked through; deeper ones are taken as they are written.
-const DEPTH_MAX: usize = 512;
+pub(super) const DEPTH_MAX: usize = 512;
 
 /// The largest exponent of a number that is written without it.
 const EXPONENT_MAX: i64 = 1000;
@@ -295,7 +295,9 @@ fn write_normal(text: &str, depth: usize, number: Number, out: &mut String) {
     }
 }
 
-fn sorted_members(text: &str) -> Vec<(Cow<'_, str>, &str)> {
+/// Returns the members of an object in the order of their names' lengths and bytes, the last one of each
+/// name.
+pub(super) fn sorted_members(text: &str) -> Vec<(Cow<'_, str>, &str)> {
     let mut all: Vec<_> = members(text).map(|(name, value)| (unquoted(name), value)).collect();
     all.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
     all.reverse();

@@ -61,7 +61,11 @@ fn years(values: &[i32]) -> ColumnarValue {
 
 /// Returns functions of each type of scalar ones, with some of their parameters.
 pub(super) fn scalar_samples() -> Vec<Sample> {
-    [of_numbers(), of_times(), of_others()].concat()
+    [of_numbers(), of_texts(), of_times(), of_others()].concat()
+}
+
+fn of_texts() -> Vec<Sample> {
+    vec![("json_key", made("json_key", json!(null)), vec![texts(&["true", "[]"])], "0401, 00")]
 }
 
 fn of_numbers() -> Vec<Sample> {

@@ -23,12 +23,14 @@ use crate::builtin::sleep::Sleep;
 use crate::builtin::structure::FieldAt;
 use crate::cast::SqlCast;
 use crate::chain::Chain;
+use crate::date_part::DatePart;
 use crate::extreme::Extreme;
 use crate::field::FieldOf;
 use crate::float_extreme::FloatExtreme;
 use crate::function::{Choosing, Counting, DateTrunc, MapEntries, Now, OctetLength};
 use crate::interval::{DaysLater, IntervalLength, Scaled, TimeMoved};
 use crate::interval_part::IntervalPart;
+use crate::json::order::JsonKey;
 use crate::json::{JsonColumn, JsonFunction, JsonTransform};
 use crate::list_sets::KeptApart;
 use crate::nan::OneNan;
@@ -61,6 +63,7 @@ pub(super) static TABLE: Table = Table {
         Entry::made::<FieldOf>(),
         Entry::made::<IntervalLength>(),
         Entry::made::<IntervalPart>(),
+        Entry::made::<JsonKey>(),
         Entry::made::<Negated>(),
         Entry::made::<NestedKey>(),
         Entry::made::<OfYear>(),
@@ -80,6 +83,7 @@ pub(super) static TABLE: Table = Table {
         Entry::registered::<Choosing>(),
         Entry::registered::<Chosen>(),
         Entry::registered::<Counting>(),
+        Entry::registered::<DatePart>(),
         Entry::registered::<DateTrunc>(),
         Entry::registered::<Element>(),
         Entry::registered::<FieldAt>(),

@@ -14,6 +14,7 @@ use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
 use arrow_select::nullif::nullif;
+use hypostyle_position::nan::one;
 use hypostyle_types::{
     DAY_MICROSECONDS, Error, LogicalType, Result, StructField, check_json_text, parse_uuid,
 };
@@ -30,7 +31,9 @@ type ArrowResult<T> = std::result::Result<T, ArrowError>;
 /// `InvalidInput` naming the column, row and value when the types do not fit or a value is lost.
 pub fn convert(array: &ArrayRef, name: &str, target: &LogicalType, first_row: u64) -> Result<ArrayRef> {
     let row = |index: usize| first_row + index as u64;
-    let converted = convert_rows(array, name, target, &row)?;
+    // A text may say that NaN has a sign, and programs and processors give it others; it is looked for by its
+    // bits.
+    let converted = one(convert_rows(array, name, target, &row)?);
     without_hidden_text(&converted).map_err(does_not_fit(name))
 }
 
@@ -158,28 +161,9 @@ fn convert_rows(
                 return Err(Error::invalid_input(message).with_sqlstate("22003"));
             }
         }
-        LogicalType::Float | LogicalType::Double => return Ok(with_one_nan(converted)),
         _ => {}
     }
     Ok(converted)
-}
-
-/// Returns floating-point numbers with one NaN, which is looked for by its bits: a text may say that it has a
-/// sign, and programs and processors give it others.
-fn with_one_nan(values: ArrayRef) -> ArrayRef {
-    if let Some(doubles) = values.as_primitive_opt::<Float64Type>() {
-        let is_other = |value: &f64| value.is_nan() & (value.to_bits() != f64::NAN.to_bits());
-        if doubles.values().iter().fold(false, |found, value| found | is_other(value)) {
-            return Arc::new(doubles.unary::<_, Float64Type>(|of| if of.is_nan() { f64::NAN } else { of }));
-        }
-    }
-    if let Some(floats) = values.as_primitive_opt::<Float32Type>() {
-        let is_other = |value: &f32| value.is_nan() & (value.to_bits() != f32::NAN.to_bits());
-        if floats.values().iter().fold(false, |found, value| found | is_other(value)) {
-            return Arc::new(floats.unary::<_, Float32Type>(|of| if of.is_nan() { f32::NAN } else { of }));
-        }
-    }
-    values
 }
 
 /// Why converted elements and fields do not make an array: the lengths of lists, or a NULL where none may be.
@@ -602,6 +586,18 @@ mod tests {
         assert_eq!(message(lost.clone(), &target), "column \"x\", row 102: 1.6 does not fit INTEGER");
         let tail = lost.slice(1, 2);
         assert_eq!(message(tail, &target), "column \"x\", row 101: 1.6 does not fit INTEGER");
+    }
+
+    #[test]
+    fn nans_within_values_are_one() {
+        let target = LogicalType::List { element: LogicalType::Double.into() };
+        let DataType::LargeList(field) = target.arrow_type() else { panic!("{target} is a list") };
+        let numbers: ArrayRef = Arc::new(Float64Array::from(vec![1.0, -f64::NAN]));
+        let list = LargeListArray::new(field, OffsetBuffer::new(vec![0, 2].into()), numbers, None);
+        let list: ArrayRef = Arc::new(list);
+        let stored = convert(&list, "x", &target, 0).unwrap();
+        let stored = stored.as_list::<i64>().values().as_primitive::<Float64Type>().value(1);
+        assert_eq!(stored.to_bits(), f64::NAN.to_bits());
     }
 
     #[test]

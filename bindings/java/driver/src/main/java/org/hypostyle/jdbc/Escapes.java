@@ -24,7 +24,8 @@ final class Escapes {
             Map.entry("USER", "current_user"), Map.entry("DAYOFMONTH", "extract(day FROM %s)"),
             Map.entry("DAYOFWEEK", "(extract(dow FROM %s) + 1)"), Map.entry("DAYOFYEAR", "extract(doy FROM %s)"),
             Map.entry("HOUR", "extract(hour FROM %s)"), Map.entry("MINUTE", "extract(minute FROM %s)"),
-            Map.entry("SECOND", "extract(second FROM %s)"), Map.entry("MONTH", "extract(month FROM %s)"),
+            Map.entry("SECOND", "CAST(floor(extract(second FROM %s)) AS INTEGER)"),
+            Map.entry("MONTH", "extract(month FROM %s)"),
             Map.entry("QUARTER", "extract(quarter FROM %s)"), Map.entry("WEEK", "extract(week FROM %s)"),
             Map.entry("YEAR", "extract(year FROM %s)"), Map.entry("SPACE", "repeat(' ', %s)"));
     /** The types of JDBC, with SQL_ before them or without, that the database has under other names. */
