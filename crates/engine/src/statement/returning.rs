@@ -97,8 +97,9 @@ impl Returning {
         let others = joined.plan.schema().fields().len() - versions;
         let columns = joined.plan.schema().iter().enumerate().take(others).skip(joined.columns);
         let mut relations = joined.from.iter().skip(1).flat_map(relations_with_columns);
+        let mut items = Vec::new();
         let (mut last, mut written) = (None, Vec::new());
-        let mut column = |(number, (qualifier, field)): (usize, (Option<&TableReference>, &Arc<Field>))| {
+        for (number, (qualifier, field)) in columns {
             // Columns of a relation stand beside each other, and relations in the order of FROM.
             if last != Some(qualifier) {
                 (last, written) =
@@ -109,9 +110,9 @@ impl Returning {
                 true => SqlExpr::Identifier(name),
                 false => SqlExpr::CompoundIdentifier(written.iter().cloned().chain([name]).collect()),
             };
-            build::item_named(column, &name_of(number))
-        };
-        columns.map(&mut column).collect()
+            items.push(build::item_named(column, &name_of(number)));
+        }
+        items
     }
 }
 
@@ -122,10 +123,14 @@ fn relations_with_columns(item: &TableWithJoins) -> Vec<&TableFactor> {
     let joined =
         joins.filter(|join| !matches!(join.join_operator, Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_)));
     let factors = std::iter::once(&item.relation).chain(joined.map(|join| &join.relation));
-    let within = |factor: &'_ TableFactor| match factor {
-        TableFactor::NestedJoin { table_with_joins, alias: None } => relations_with_columns(table_with_joins),
-        other => vec![other],
-    };
+    fn within(factor: &TableFactor) -> Vec<&TableFactor> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                relations_with_columns(table_with_joins)
+            }
+            other => vec![other],
+        }
+    }
     factors.flat_map(within).collect()
 }
 
