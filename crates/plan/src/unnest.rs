@@ -12,7 +12,7 @@
 use crate::computed_once::{computed_apart, is_computed_once};
 use crate::outer_references::{is_dependent, is_lateral};
 use crate::subquery_guards::{Guards, is_at_risk, truth_of_row, value_of_row};
-use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
+use crate::subquery_shape::{is_odd_anti, is_odd_test, seeks_subquery, tested};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
@@ -305,6 +305,7 @@ impl Unnesting<'_> {
                 let subquery = &test.subquery.subquery;
                 !is_odd_anti(test, denied, filter.input.schema())
                     && !is_odd_test(subquery, false)
+                    && !seeks_subquery(test)
                     && !is_named_within(subquery, filter.input.schema())
             }
             _ => false,
@@ -1029,6 +1030,9 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// The column that is found, where what is sought has subqueries.
+const GIVEN: &str = "__given";
+
 /// Returns `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is
 /// unknown. A subquery that has others within it stands there once, as the plan would be several times
 /// as large with each level.
@@ -1042,6 +1046,13 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery, guards: &Guards) -> Resu
         other => Ok(Transformed::no(other)),
     });
     let sought = sought?.data;
+    let mut subquery = subquery;
+    if has_subquery(&sought) {
+        // Columns of what is found would be taken for those of the rows around that it names.
+        let value = Expr::Column(Column::from(subquery.schema().qualified_field(0))).alias(GIVEN);
+        let named = LogicalPlanBuilder::from(subquery.as_ref().clone()).project([value])?.build()?;
+        subquery = Arc::new(named);
+    }
     let given = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
     if has_subqueries(&subquery) {
         let is_equal = given.eq(sought);
