@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Says whether DataFusion makes no join of a subquery of the plan, would panic on it, take other columns
 /// for those that it names, other rows for those that it counts, or false for what is not known, or divide
 /// by what a condition keeps from it.
-pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
+pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let is_odd = |expr: &Expr| match expr {
         Expr::ScalarSubquery(value) => {
             let subquery = &value.subquery;
