@@ -25,7 +25,7 @@ use hypostyle_storage::{
     TableEntry, Transaction,
 };
 use hypostyle_sync::RwLockReadGuard;
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -49,6 +49,14 @@ pub struct Made {
 
 /// The tables that a node has made.
 pub type AllMade = BTreeMap<TableId, Made>;
+
+/// The tables that a node has made as of a version, and the row that says so: its table, and its position.
+#[derive(Debug)]
+pub(crate) struct MadeAt {
+    version: Version,
+    place: Option<(TableId, u64)>,
+    made: Arc<AllMade>,
+}
 
 impl Made {
     fn of(table: &Table, columns: usize) -> Result<Self> {
@@ -234,13 +242,18 @@ impl Node {
     /// `Corrupt` if they cannot be read.
     pub(crate) fn made(&self, snapshot: &Snapshot) -> Result<Arc<AllMade>> {
         let mut known = self.made_at.lock();
-        if let Some((version, made)) = &*known
-            && *version == snapshot.version()
-        {
-            return Ok(made.clone());
+        let version = snapshot.version();
+        if let Some(known) = known.as_ref().filter(|known| known.version == version) {
+            return Ok(known.made.clone());
         }
-        let made = Arc::new(state::load::<AllMade>(snapshot, MADE)?.unwrap_or_default());
-        *known = Some((snapshot.version(), made.clone()));
+        // Each append makes a version, and hardly any of them makes a table.
+        let place = self.stored.place(snapshot, MADE)?;
+        let same = known.take().filter(|known| place.is_some() && known.place == place);
+        let made = match same {
+            Some(known) => known.made,
+            None => Arc::new(state::load::<AllMade>(snapshot, MADE)?.unwrap_or_default()),
+        };
+        *known = Some(MadeAt { version, place, made: made.clone() });
         Ok(made)
     }
 

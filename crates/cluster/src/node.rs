@@ -4,7 +4,7 @@ use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
 use crate::door::Door;
 use crate::doubt::Doubt;
-use crate::fit::AllMade;
+use crate::fit::MadeAt;
 use crate::health::{Compacted, Health};
 use crate::heard::{Heard, Kept};
 use crate::history::{self, History};
@@ -25,7 +25,7 @@ use hypostyle_placement::term::{After, Answer as TermAnswer, Ask, Coordinator, S
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
-use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -115,8 +115,10 @@ pub struct Node {
     pub(crate) fitting: Mutex<()>,
     /// Locked for the moment in which the database and the catalog change together.
     pub(crate) showing: RwLock<()>,
-    /// The tables that the node has made in its database, at the version that was asked for last.
-    pub(crate) made_at: Mutex<Option<(Version, Arc<AllMade>)>>,
+    /// What was read of the values that the node has stored.
+    pub(crate) stored: state::Known,
+    /// The tables that the node has made in its database, as they were when somebody has asked the last time.
+    pub(crate) made_at: Mutex<Option<MadeAt>>,
     /// Locked by who writes to what the node has of the cluster, but for rows.
     pub(crate) writing: Mutex<()>,
     /// Locked by who writes rows of a fragment.
@@ -211,6 +213,7 @@ impl Node {
             doubt: Doubt::new(was_away),
             fitting: Mutex::new(()),
             showing: RwLock::new(()),
+            stored: state::Known::default(),
             made_at: Mutex::new(None),
             writing: Mutex::new(()),
             writers: Mutex::default(),

@@ -83,7 +83,7 @@ impl Node {
             }
         }
         arriving.end()?;
-        state::store_all(&mut transaction, &states)?;
+        self.stored.store_all(&mut transaction, &states)?;
         let after = transaction.commit()?;
         for (request, write) in writes() {
             let found = state::fragment(&after, request.fragment).map(|table| table.positions());
@@ -107,7 +107,7 @@ impl Node {
         if names.is_empty() {
             return Ok(());
         }
-        let known = state::load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
+        let known = self.stored.load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
         let is_earlier = |request: &&append::Request| {
             let replica = known.get(&state::replica(request.fragment));
             replica.is_some_and(|replica| replica.life < request.life && replica.positions > 0)
@@ -121,7 +121,7 @@ impl Node {
     fn decide(&self, requests: &[append::Request]) -> Result<Vec<Decision>> {
         let term = self.promised();
         let names = requests.iter().map(|request| state::replica(request.fragment)).collect();
-        let known = state::load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
+        let known = self.stored.load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
         let decide = |request: &append::Request| {
             let replica = known.get(&state::replica(request.fragment)).copied().unwrap_or_default();
             replica.receive(request, term)
