@@ -61,6 +61,7 @@
 )]
 
 mod admit;
+mod ahead;
 pub mod backup;
 pub mod change;
 pub mod codec;

@@ -1,5 +1,6 @@
 //! One node of a cluster: what it has stored, and its answers to the others.
 
+use crate::ahead::Ahead;
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
 use crate::door::Door;
@@ -108,6 +109,8 @@ pub struct Node {
     pub(crate) coordinator: TimedMutex<Option<Coordinator>>,
     /// The changes that wait for those before them.
     pub(crate) submitted: Submitted,
+    /// The next writers of tables that have begun before they come.
+    pub(crate) ahead: Ahead,
     /// When a change has found no majority the last time.
     pub(crate) alone: Mutex<Option<Instant>>,
     pub(crate) doubt: Doubt,
@@ -209,6 +212,7 @@ impl Node {
             readable: RwLock::new(None),
             coordinator: TimedMutex::new(None),
             submitted: Submitted::default(),
+            ahead: Ahead::default(),
             alone: Mutex::new(None),
             doubt: Doubt::new(was_away),
             fitting: Mutex::new(()),
