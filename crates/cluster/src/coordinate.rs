@@ -378,7 +378,7 @@ impl Node {
         changes: Vec<Change>,
         end: Instant,
     ) -> Vec<Decision> {
-        let count = changes.len();
+        let (count, is_of_rows) = (changes.len(), are_of_rows(&changes));
         if slot.is_none() {
             match self.resume(end) {
                 Ok(coordinator) => *slot = Some(coordinator),
@@ -391,7 +391,7 @@ impl Node {
         let (tickets, outputs) = coordinator.submit_all(changes);
         let mut decisions: BTreeMap<Ticket, Option<Decision>> =
             tickets.iter().map(|ticket| (*ticket, None)).collect();
-        let driven = self.drive(coordinator, outputs, &mut decisions, end);
+        let driven = self.drive(coordinator, (outputs, is_of_rows), &mut decisions, end);
         let failed = driven.as_ref().err().cloned().unwrap_or_else(unknown);
         let decisions: Vec<Decision> =
             decisions.into_values().map(|decision| decision.unwrap_or_else(|| Err(failed.clone()))).collect();
@@ -519,18 +519,18 @@ impl Node {
 
     /// Has a coordinator begin.
     fn begin(&self, coordinator: &mut Coordinator, ask: Ask<Catalog>, end: Instant) -> Result<()> {
-        self.drive(coordinator, vec![Output::Send(ask)], &mut BTreeMap::new(), end)
+        self.drive(coordinator, (vec![Output::Send(ask)], false), &mut BTreeMap::new(), end)
     }
 
     /// Does what a coordinator wants, until all of some changes are decided; without any, until the
-    /// coordinator has begun.
+    /// coordinator has begun. `is_of_rows` says that they publish rows, and change no table.
     ///
     /// # Errors
     /// Why those that are left will not be decided.
     fn drive(
         &self,
         coordinator: &mut Coordinator,
-        outputs: Vec<Output>,
+        (outputs, is_of_rows): (Vec<Output>, bool),
         decisions: &mut BTreeMap<Ticket, Option<Decision>>,
         end: Instant,
     ) -> Result<()> {
@@ -544,7 +544,7 @@ impl Node {
                 let (ticket, decision) = match output {
                     Output::Send(ask) => {
                         let is_publication = matches!(ask, Ask::Publish { .. });
-                        match self.send(coordinator, ask, &answers) {
+                        match self.send(coordinator, ask, is_of_rows, &answers) {
                             Ok(more) => outputs.extend(more),
                             // A majority has stored it. Who waits is not told that nothing was changed.
                             Err(error) if is_publication && !decisions.is_empty() => untaken = Some(error),
@@ -596,20 +596,24 @@ impl Node {
         }
     }
 
-    /// Sends a message to all nodes of the catalog: first to this one.
+    /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here is
+    /// told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes of
+    /// it if this node cannot store it.
     fn send(
         &self,
         coordinator: &mut Coordinator,
         ask: Ask<Catalog>,
+        is_of_rows: bool,
         answers: &Answers,
     ) -> Result<Vec<Output>> {
         let members = self.members(coordinator, &ask);
         let is_publication = matches!(ask, Ask::Publish { .. });
         let ask = Arc::new(ask);
-        let own = match self.vote(&ask) {
+        let first = (!is_of_rows).then(|| self.vote(&ask));
+        let first = match first {
             // The others hear of what a majority has stored, whatever becomes of this node.
-            Err(error) if !is_publication => return Err(error),
-            own => own,
+            Some(Err(error)) if !is_publication => return Err(error),
+            first => first,
         };
         let (taken, all_taken) = channel::<()>();
         for member in members.into_iter().filter(|member| member.id != self.id()) {
@@ -618,6 +622,11 @@ impl Node {
             self.couriers.send(&self.shared()?, message)?;
         }
         drop(taken);
+        let own = match first {
+            Some(own) => own,
+            None if is_publication => self.vote(&ask),
+            None => self.vote(&ask).map_err(|error| stored_elsewhere(&error)),
+        };
         if is_publication {
             // Ends when all have answered, or cannot.
             let _timeout = all_taken.recv_timeout(TAKEN);
@@ -1005,6 +1014,24 @@ pub(crate) fn unknown() -> Error {
         "no majority of the cluster's nodes has answered: nobody knows whether the statement was committed",
     )
     .with_sqlstate("08007")
+}
+
+/// Says whether changes publish rows, and besides have writers begin at most: nodes make or alter nothing by
+/// them.
+fn are_of_rows(changes: &[Change]) -> bool {
+    let begins = |change: &Change| matches!(change, Change::Begin { .. });
+    let publishes = |change: &Change| matches!(change, Change::Publish(_) | Change::PublishAll(_));
+    changes.iter().any(publishes) && changes.iter().all(|change| begins(change) || publishes(change))
+}
+
+/// Returns the error for a change that other nodes may have stored, and this one has not.
+fn stored_elsewhere(error: &Error) -> Error {
+    let message = format!(
+        "this node could not store the change, and others may have: nobody knows whether the statement was \
+         committed: {}",
+        error.message()
+    );
+    Error::new(ErrorKind::Connection, message).with_sqlstate("08007")
 }
 
 /// Returns the error for a change that a majority has stored, and this node does not read.

@@ -4,6 +4,7 @@
 //!
 //! A coordinator does nothing before a majority has answered, so it takes the answers of a majority
 //! at once. One that dies, or is refused, is one that does nothing more.
+//! Its own node is one of the three: its messages come there in any order, too, or never.
 //!
 //! Between nodes a state travels as what differs from another one that is named by its place
 //! ([`super::Place`]): so in all states of the model, what has one place is one state.
