@@ -21,7 +21,7 @@ use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
-use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
+use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState, Table};
 use hypostyle_placement::term::{After, Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
@@ -104,6 +104,8 @@ pub struct Node {
     voter: Mutex<Option<Voter<Catalog>>>,
     /// How that is stored. Locked by who has locked `voter`.
     history: Mutex<History>,
+    /// Whether the node knows of a later publication than it has stored. Changed by who has locked `voter`.
+    reads_unstored: AtomicBool,
     /// The catalog that queries are planned with.
     readable: RwLock<Option<Arc<Catalog>>>,
     pub(crate) coordinator: TimedMutex<Option<Coordinator>>,
@@ -209,6 +211,7 @@ impl Node {
             host: OnceLock::new(),
             voter: Mutex::new(voter),
             history: Mutex::new(history),
+            reads_unstored: AtomicBool::new(false),
             readable: RwLock::new(None),
             coordinator: TimedMutex::new(None),
             submitted: Submitted::default(),
@@ -408,9 +411,9 @@ impl Node {
     pub(crate) fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
         Ok(match request {
             Request::Identify => Answer::Reply(self.identity()),
-            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
+            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote_for_another(&ask)?.map(Box::new))),
             Request::Store(told) => Answer::Reply(match self.whole(&told)? {
-                Some(ask) => Reply::Answer(self.vote(&ask)?.map(Box::new)),
+                Some(ask) => Reply::Answer(self.vote_for_another(&ask)?.map(Box::new)),
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
@@ -418,7 +421,7 @@ impl Node {
             // Nobody has said that another process which was this node has ended.
             Request::TakeOver => Answer::Reply(self.promote_after(After::Anybody).map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
-            Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
+            Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.remembered_after(after))),
             Request::Append { request, altered } => {
                 let reply = self.append_to_fragments(&[request], altered, None, rows)?.pop();
                 let none = || Error::internal("an append without an answer");
@@ -502,7 +505,30 @@ impl Node {
         let next = history.write(&mut transaction, before, voter)?;
         transaction.commit()?;
         *history = next;
+        self.reads_unstored.store(false, Ordering::Release);
         Ok(())
+    }
+
+    /// Stores which catalog the node knows to be published, if it has not yet.
+    ///
+    /// # Errors
+    /// Those of storing it.
+    pub(crate) fn store_readable(&self) -> Result<()> {
+        if !self.reads_unstored.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let voter = self.voter.lock();
+        let known = voter.as_ref().filter(|_| self.reads_unstored.load(Ordering::Acquire));
+        known.map_or(Ok(()), |known| self.store_voter(Some(known), known))
+    }
+
+    /// Returns the state that the node has stored, if it does not know that it is published, and the nodes of
+    /// the one of which it knows that.
+    pub(crate) fn unpublished(&self) -> Option<(Stored<Catalog>, Vec<Member>)> {
+        let voter = self.voter.lock();
+        let known = voter.as_ref()?;
+        let (stored, readable) = (known.stored.as_ref()?, known.readable.as_ref()?);
+        (readable.epoch < stored.epoch).then(|| (stored.clone(), readable.content.nodes.clone()))
     }
 
     /// Changes what the node has stored of catalogs, durably.
@@ -526,6 +552,32 @@ impl Node {
     fn whole(&self, told: &StoreDifference) -> Result<Option<Ask<Catalog>>> {
         let voter = self.voter.lock();
         told.with(voter.iter().flat_map(|voter| voter.stored.iter().chain(&voter.readable)))
+    }
+
+    /// Takes the message of another node that coordinates. Readers have a publication of rows before this
+    /// node stores it, which it does with what comes next, or soon: the coordinator has stored it, and a node
+    /// that was away asks others what a majority has stored.
+    fn vote_for_another(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
+        match self.publish_unstored(ask) {
+            Some(readable) => self.take(readable).map(|()| None),
+            None => self.vote(ask),
+        }
+    }
+
+    /// Takes the publication of rows without storing it, and returns the catalog. `None` for other messages, and
+    /// if tables or nodes differ: what a node makes, it may not have forgotten to be published.
+    fn publish_unstored(&self, ask: &Ask<Catalog>) -> Option<Arc<Catalog>> {
+        let Ask::Publish { term, epoch } = ask else { return None };
+        let mut voter = self.voter.lock();
+        let known = voter.as_mut()?;
+        let (stored, readable) = (known.stored.as_ref()?, known.readable.as_ref()?);
+        let is_later = stored.place() == (*term, *epoch) && readable.epoch < stored.epoch;
+        if !is_later || !differ_in_rows(&readable.content, &stored.content) {
+            return None;
+        }
+        known.receive(ask);
+        self.reads_unstored.store(true, Ordering::Release);
+        known.readable.as_ref().map(|readable| Arc::new(readable.content.clone()))
     }
 
     /// Takes a coordinator's message.
@@ -673,6 +725,18 @@ impl Node {
 /// Returns the cluster whose published catalog a node knows.
 fn cluster_of(voter: &Voter<Catalog>) -> Option<Uuid> {
     voter.readable.as_ref().map(|stored| stored.content.cluster)
+}
+
+/// Says whether two catalogs have the same nodes, and the same tables with the same columns.
+fn differ_in_rows(one: &Catalog, other: &Catalog) -> bool {
+    let is_same = |(one, other): (&Table, &Table)| {
+        (one.id, one.layout.altered, one.fragments.len())
+            == (other.id, other.layout.altered, other.fragments.len())
+    };
+    (one.term, one.coordinator) == (other.term, other.coordinator)
+        && one.nodes == other.nodes
+        && one.tables.len() == other.tables.len()
+        && one.tables.iter().zip(&other.tables).all(is_same)
 }
 
 /// Returns the position of a row that is counted without deleted ones; the last number if it is behind all.
