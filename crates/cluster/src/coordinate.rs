@@ -922,7 +922,7 @@ impl Node {
                         }
                     }
                 };
-                start_thread("hypostyle-append", work)?;
+                self.helpers.run("hypostyle-append", work)?;
             }
         }
         Ok(())

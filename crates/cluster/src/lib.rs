@@ -80,6 +80,7 @@ pub mod gather;
 mod groups;
 mod health;
 mod heard;
+mod helpers;
 mod history;
 pub mod measure;
 pub mod message;

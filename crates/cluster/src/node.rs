@@ -8,6 +8,7 @@ use crate::doubt::Doubt;
 use crate::fit::MadeAt;
 use crate::health::{Compacted, Health};
 use crate::heard::{Heard, Kept};
+use crate::helpers::Helpers;
 use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
@@ -137,6 +138,8 @@ pub struct Node {
     pub(crate) written: Mutex<Epoch>,
     /// The values of columns that it gives out next.
     pub(crate) ranges: Ranges,
+    /// The threads that send appends.
+    pub(crate) helpers: Helpers,
     /// What lets appends through to each node.
     lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
     /// Locked by who copies rows of a fragment from node to node, on the node that coordinates.
@@ -229,6 +232,7 @@ impl Node {
             given_max: AtomicUsize::new(given_of(CLIENTS)),
             written: Mutex::default(),
             ranges: Ranges::default(),
+            helpers: Helpers::default(),
             lanes: Mutex::default(),
             copiers: Mutex::default(),
             moving: Mutex::new(()),
