@@ -11,6 +11,8 @@
 //! | [`forward`] | has the coordinator publish what a statement of another node changes |
 //! | `admit` | adds nodes to the cluster, and refuses copies of them |
 //! | `heard` | what other nodes have said that they keep |
+//! | `ahead` | writers that begin before they are there |
+//! | `helpers` | threads that are kept for what is sent to other nodes |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | `count` | gives out values of columns that count |
