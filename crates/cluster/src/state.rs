@@ -141,16 +141,7 @@ impl Read {
             *self = Self { table: Some(table.entry().id), ..Self::default() };
         }
         if table.positions() > self.positions {
-            let positions = positions_of(table, self.positions..table.positions());
-            let columns = table.rows_at(&[0, 1], &positions, 1)?;
-            let [names, values] = columns.as_slice() else {
-                return Err(Error::internal("rows of two columns"));
-            };
-            let (names, values) = (text(names)?, text(values)?);
-            for ((position, name), value) in positions.values().iter().zip(names.iter()).zip(values.iter()) {
-                let row = (*position, value.unwrap_or_default().to_string());
-                self.rows.insert(name.unwrap_or_default().to_string(), row);
-            }
+            self.read(table, &positions_of(table, self.positions..table.positions()))?;
             self.positions = table.positions();
             // Those of fragments that are gone are forgotten some time.
             if self.rows.len() as u64 > table.rows().saturating_mul(2).saturating_add(FORGOTTEN_MIN) {
@@ -158,6 +149,20 @@ impl Read {
             }
         }
         self.version = self.version.max(snapshot.version());
+        Ok(())
+    }
+
+    fn read(&mut self, table: &TableData, positions: &UInt64Array) -> Result<()> {
+        if positions.values().is_empty() {
+            return Ok(());
+        }
+        let columns = table.rows_at(&[0, 1], positions, 1)?;
+        let [names, values] = columns.as_slice() else { return Err(Error::internal("rows of two columns")) };
+        let (names, values) = (text(names)?, text(values)?);
+        for ((position, name), value) in positions.values().iter().zip(names.iter()).zip(values.iter()) {
+            let row = (*position, value.unwrap_or_default().to_string());
+            self.rows.insert(name.unwrap_or_default().to_string(), row);
+        }
         Ok(())
     }
 
