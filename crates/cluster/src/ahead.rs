@@ -1,10 +1,10 @@
 //! Writers that have begun before they are there: who publishes what a statement has written has the table's
 //! next writer begin in the same catalog. If that comes soon, it needs no catalog of its own to begin, and a
-//! statement is one round of messages and one durable write of a majority, not two.
+//! statement is one catalog that a majority stores, not two.
 //!
-//! A token has one writer: it is taken before anything is written with it, and counts only as long as it is the
-//! table's last one, in the term in which it was published. So all is as if the writer had begun the moment
-//! before. But to begin also finds out whether this node still coordinates. Who has begun long ago, or has left
+//! A token has one writer: it is taken before anything is written with it, and counts only as long as it is
+//! the table's last one, in the term in which it was published. So all is as if the writer had begun the
+//! moment before. But to begin also finds out whether this node still coordinates. Who has begun long ago, or has left
 //! a replica behind, does not know that: such a writer begins anew, or asks a majority before it publishes.
 
 use hypostyle_placement::catalog::Catalog;

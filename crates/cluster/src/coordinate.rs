@@ -596,8 +596,8 @@ impl Node {
         }
     }
 
-    /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here is
-    /// told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes of
+    /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here
+    /// is told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes of
     /// it if this node cannot store it.
     fn send(
         &self,
@@ -706,7 +706,8 @@ impl Node {
         done.map_err(|failed| failed.error)
     }
 
-    /// Makes the writers of a statement, one for each table. `sent` has what they send, as far as that is known.
+    /// Makes the writers of a statement, one for each table. `sent` has what they send, as far as that is
+    /// known.
     fn writers(
         &self,
         statement: StatementId,

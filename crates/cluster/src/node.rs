@@ -568,8 +568,8 @@ impl Node {
         }
     }
 
-    /// Takes the publication of rows without storing it, and returns the catalog. `None` for other messages, and
-    /// if tables or nodes differ: what a node makes, it may not have forgotten to be published.
+    /// Takes the publication of rows without storing it, and returns the catalog. `None` for other messages,
+    /// and if tables or nodes differ: what a node makes, it may not have forgotten to be published.
     fn publish_unstored(&self, ask: &Ask<Catalog>) -> Option<Arc<Catalog>> {
         let Ask::Publish { term, epoch } = ask else { return None };
         let mut voter = self.voter.lock();

@@ -220,8 +220,8 @@ impl Known {
         append_values(transaction, table.entry().id, values)
     }
 
-    /// Returns the table and the position of the row that a snapshot has of a name; `None` if there is none, or
-    /// if that is not known.
+    /// Returns the table and the position of the row that a snapshot has of a name; `None` if there is none,
+    /// or if that is not known.
     ///
     /// # Errors
     /// Those of reading what was stored.

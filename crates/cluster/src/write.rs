@@ -230,8 +230,8 @@ impl Node {
     }
 }
 
-/// Returns the requests for which a table is missing of what they write to: that of a fragment, or, if true, that
-/// of its deletions.
+/// Returns the requests for which a table is missing of what they write to: that of a fragment, or, if true,
+/// that of its deletions.
 fn missing<'a>(base: &Snapshot, requests: &'a [append::Request]) -> Vec<(&'a append::Request, bool)> {
     let fragments = requests.iter().map(|of| (state::fragment_table(of.fragment), (of, false)));
     let deletions = requests.iter().filter(|of| of.deletes > 0);
