@@ -4,7 +4,9 @@
 //!
 //! A token has one writer: it is taken before anything is written with it, and counts only as long as it is
 //! the table's last one, in the term in which it was published. So all is as if the writer had begun the
-//! moment before. But to begin also finds out whether this node still coordinates. Who has begun long ago, or has left
+//! moment before.
+//!
+//! But to begin also finds out whether this node still coordinates. Who has begun long ago, or has left
 //! a replica behind, does not know that: such a writer begins anew, or asks a majority before it publishes.
 
 use hypostyle_placement::catalog::Catalog;

@@ -597,8 +597,8 @@ impl Node {
     }
 
     /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here
-    /// is told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes of
-    /// it if this node cannot store it.
+    /// is told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes
+    /// of it if this node cannot store it.
     fn send(
         &self,
         coordinator: &mut Coordinator,
