@@ -99,7 +99,14 @@ impl Node {
     /// shows queries the rest.
     pub(crate) fn take(&self, catalog: Arc<Catalog>) -> Result<()> {
         let _one = self.fitting.lock();
-        if self.catalog().is_some_and(|known| known.epoch >= catalog.epoch) {
+        let known = self.catalog();
+        if known.as_ref().is_some_and(|known| known.epoch >= catalog.epoch) {
+            return Ok(());
+        }
+        // The tables fit already. To look takes longer than a small statement does for all else here.
+        if known.is_some_and(|known| differ_in_rows(&known, &catalog)) {
+            let _alone = self.showing.write();
+            self.show(catalog);
             return Ok(());
         }
         for attempt in 1.. {
@@ -305,6 +312,18 @@ fn to_make(made: &AllMade, catalog: &Catalog) -> BTreeSet<TableId> {
         next.extend(catalog.referring(id).map(|table| table.id).filter(|id| found.insert(*id)));
     }
     found
+}
+
+/// Says whether two catalogs have the same nodes, and the same tables with the same columns.
+pub(crate) fn differ_in_rows(one: &Catalog, other: &Catalog) -> bool {
+    let is_same = |(one, other): (&Table, &Table)| {
+        (one.id, one.layout.altered, one.fragments.len())
+            == (other.id, other.layout.altered, other.fragments.len())
+    };
+    (one.term, one.coordinator) == (other.term, other.coordinator)
+        && one.nodes == other.nodes
+        && one.tables.len() == other.tables.len()
+        && one.tables.iter().zip(&other.tables).all(is_same)
 }
 
 /// Returns the fragments of a table that a database has rows of.

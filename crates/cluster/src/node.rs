@@ -5,7 +5,7 @@ use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
 use crate::door::Door;
 use crate::doubt::Doubt;
-use crate::fit::MadeAt;
+use crate::fit::{MadeAt, differ_in_rows};
 use crate::health::{Compacted, Health};
 use crate::heard::{Heard, Kept};
 use crate::helpers::Helpers;
@@ -22,7 +22,7 @@ use arrow::datatypes::Schema;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
-use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState, Table};
+use hypostyle_placement::catalog::{Additions, Catalog, Node as Member, NodeState};
 use hypostyle_placement::term::{After, Answer as TermAnswer, Ask, Coordinator, Stored, Voter};
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
@@ -729,18 +729,6 @@ impl Node {
 /// Returns the cluster whose published catalog a node knows.
 fn cluster_of(voter: &Voter<Catalog>) -> Option<Uuid> {
     voter.readable.as_ref().map(|stored| stored.content.cluster)
-}
-
-/// Says whether two catalogs have the same nodes, and the same tables with the same columns.
-fn differ_in_rows(one: &Catalog, other: &Catalog) -> bool {
-    let is_same = |(one, other): (&Table, &Table)| {
-        (one.id, one.layout.altered, one.fragments.len())
-            == (other.id, other.layout.altered, other.fragments.len())
-    };
-    (one.term, one.coordinator) == (other.term, other.coordinator)
-        && one.nodes == other.nodes
-        && one.tables.len() == other.tables.len()
-        && one.tables.iter().zip(&other.tables).all(is_same)
 }
 
 /// Returns the position of a row that is counted without deleted ones; the last number if it is behind all.
