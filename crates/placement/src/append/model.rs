@@ -539,8 +539,8 @@ fn updates_stay_whole() {
 fn writers_may_have_begun_before_they_come() {
     let start = |statements| World::new(Rules::ALL, statements, 2, 0).with_writers_ahead();
     holds("1 statement, 2 writers, ahead", start(1), 1_000_000);
-    holds("2 statements, 2 writers, ahead", start(2), 1_000_000);
-    holds("an append and an update, ahead", start(2).with_updates(1), 1_000_000);
+    holds("2 statements, 2 writers, ahead", start(2), 2_000_000);
+    holds("an append and an update, ahead", start(2).with_updates(1), 2_000_000);
 }
 
 #[test]
