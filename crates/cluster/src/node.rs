@@ -107,6 +107,8 @@ pub struct Node {
     history: Mutex<History>,
     /// Whether the node knows of a later publication than it has stored. Changed by who has locked `voter`.
     reads_unstored: AtomicBool,
+    /// What it keeps durably of that. Whoever appends does not wait for a catalog that is being stored.
+    kept: Mutex<Kept>,
     /// The catalog that queries are planned with.
     readable: RwLock<Option<Arc<Catalog>>>,
     pub(crate) coordinator: TimedMutex<Option<Coordinator>>,
@@ -200,6 +202,7 @@ impl Node {
         };
         let (voter, history) = history::load(&snapshot)?;
         let cluster = voter.as_ref().and_then(cluster_of);
+        let kept = voter.as_ref().map(kept_of).unwrap_or_default();
         let (was_away, cluster) = (cluster.is_some(), cluster.map(OnceLock::from).unwrap_or_default());
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -215,6 +218,7 @@ impl Node {
             voter: Mutex::new(voter),
             history: Mutex::new(history),
             reads_unstored: AtomicBool::new(false),
+            kept: Mutex::new(kept),
             readable: RwLock::new(None),
             coordinator: TimedMutex::new(None),
             submitted: Submitted::default(),
@@ -510,6 +514,7 @@ impl Node {
         transaction.commit()?;
         *history = next;
         self.reads_unstored.store(false, Ordering::Release);
+        *self.kept.lock() = kept_of(voter);
         Ok(())
     }
 
@@ -636,12 +641,7 @@ impl Node {
 
     /// Returns what the node keeps of coordinators' messages.
     pub(crate) fn kept(&self) -> Kept {
-        let voter = self.voter.lock();
-        let of = |voter: &Voter<Catalog>| Kept {
-            promised: voter.promised,
-            stored: voter.stored.as_ref().map(Stored::place),
-        };
-        voter.as_ref().map_or_else(Kept::default, of)
+        *self.kept.lock()
     }
 
     /// Returns the rows of a fragment that a reader sees: those of a snapshot, if it has them already.
@@ -724,6 +724,11 @@ impl Node {
         let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
     }
+}
+
+/// Returns what a node keeps of coordinators' messages, by what it has stored.
+fn kept_of(voter: &Voter<Catalog>) -> Kept {
+    Kept { promised: voter.promised, stored: voter.stored.as_ref().map(Stored::place) }
 }
 
 /// Returns the cluster whose published catalog a node knows.
