@@ -639,9 +639,10 @@ impl Node {
         if let Ask::Store { stored, .. } = ask {
             return stored.content.nodes.clone();
         }
-        let known =
-            coordinator.catalog().cloned().or_else(|| self.catalog().map(|catalog| (*catalog).clone()));
-        known.map(|catalog| catalog.nodes).unwrap_or_default()
+        match coordinator.catalog() {
+            Some(catalog) => catalog.nodes.clone(),
+            None => self.catalog().map(|catalog| catalog.nodes.clone()).unwrap_or_default(),
+        }
     }
 
     /// Gives a table other columns or another name: not while rows are appended, whose columns would be

@@ -58,16 +58,16 @@ impl Node {
             }
         }
         latest.map_or(Ok(()), |stored| self.show_published(*stored))?;
-        self.find_published()
+        self.find_published(PATIENCE)
     }
 
     /// Lets readers have the state that this node has stored, if a majority has stored the same: then it is
     /// published, be there nobody left who has heard so. Nodes store publications of rows some time after
     /// their readers have them.
-    fn find_published(&self) -> Result<()> {
+    fn find_published(&self, patience: Duration) -> Result<()> {
         let Some((stored, nodes)) = self.unpublished() else { return Ok(()) };
         let heard = self.ask_others(&stored.content, &Request::Identify)?;
-        let (end, mut have) = (Instant::now() + PATIENCE, BTreeSet::from([self.id()]));
+        let (end, mut have) = (Instant::now() + patience, BTreeSet::from([self.id()]));
         loop {
             let is_majority =
                 |of: &[Member]| of.iter().filter(|member| have.contains(&member.id)).count() > of.len() / 2;
@@ -85,10 +85,10 @@ impl Node {
     }
 
     /// Does what [`Self::published_after`] does, for another node that was away. This one may have been, too,
-    /// and then finds out first what it had told its readers before.
+    /// and then finds out first what it had told its readers before, while the other one waits.
     pub(crate) fn remembered_after(&self, epoch: Epoch) -> Option<Box<Stored<Catalog>>> {
         if self.doubt.is_there()
-            && let Err(error) = self.find_published()
+            && let Err(error) = self.find_published(PATIENCE / 4)
         {
             tracing::warn!(%error, "a node that was away tells others what it knows");
         }
