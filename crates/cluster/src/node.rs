@@ -192,13 +192,7 @@ impl Node {
         let snapshot = database.snapshot()?;
         let id = match state::load(&snapshot, IDENTITY)? {
             Some(id) => id,
-            None => {
-                let id = NodeId(Uuid::new_v4());
-                let mut transaction = database.begin(threads)?.of_statements();
-                state::store(&mut transaction, IDENTITY, &id)?;
-                transaction.commit()?;
-                id
-            }
+            None => make_identity(&database, threads)?,
         };
         let (voter, history) = history::load(&snapshot)?;
         let cluster = voter.as_ref().and_then(cluster_of);
@@ -724,6 +718,15 @@ impl Node {
         let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
     }
+}
+
+/// Stores which node a database is, which has been none.
+fn make_identity(database: &Arc<Database>, threads: usize) -> Result<NodeId> {
+    let id = NodeId(Uuid::new_v4());
+    let mut transaction = database.begin(threads)?.of_statements();
+    state::store(&mut transaction, IDENTITY, &id)?;
+    transaction.commit()?;
+    Ok(id)
 }
 
 /// Returns what a node keeps of coordinators' messages, by what it has stored.
