@@ -189,11 +189,8 @@ impl Known {
     ) -> Result<BTreeMap<String, T>> {
         match self.rows(snapshot, names)? {
             Some(found) => {
-                let decoded = found.into_iter().map(|(name, (_, value))| {
-                    let value = decode(&name, &value)?;
-                    Ok((name, value))
-                });
-                decoded.collect()
+                let found = found.into_iter();
+                found.map(|(name, (_, value))| decode(&name, &value).map(|value| (name, value))).collect()
             }
             None => load_all(snapshot, names),
         }
