@@ -1051,7 +1051,8 @@ fn is_binary(of: &DataType) -> bool {
     matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
+/// Says whether an expression is of type UUID, which is text in plans.
+pub(crate) fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
     let is = |field: &Field| matches!(LogicalType::from_arrow(field), Ok(LogicalType::Uuid));
     expr.to_field(schema).is_ok_and(|(_, field)| !field.metadata().is_empty() && is(field.as_ref()))
 }
