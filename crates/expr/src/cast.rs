@@ -6,7 +6,7 @@
 use crate::cast_target::{CastTarget, as_cast, portable_cast};
 use crate::comparison::operands;
 use crate::json::text::{array_elements, normalised};
-use crate::nested_type::is_list;
+use crate::nested_type::{element, is_list};
 use crate::structures::{is_row, places};
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
@@ -985,6 +985,31 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
 fn called(of: &Expr, to: &FieldRef, safe: bool) -> Expr {
     let function = ScalarUDF::from(SqlCast::new(CastTarget::new(to.clone(), safe)));
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![of.clone()]))
+}
+
+/// The elements that `array_to_string` joins, as texts: DataFusion writes times, intervals and floating-point
+/// numbers as Arrow does.
+pub fn joined_as_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::ScalarFunction(call) = &mut expression
+        && call.func.name() == "array_to_string"
+        && let Some(list) = call.args.first_mut()
+        && let Some(wanted) = list.get_type(schema).ok().as_ref().and_then(list_of_texts)
+    {
+        *list = Expr::Cast(Cast::new(Box::new(std::mem::take(list)), wanted));
+        return Ok(Transformed::yes(expression));
+    }
+    Ok(Transformed::no(expression))
+}
+
+/// Returns a type of lists with texts in the place of other elements; `None` where they are texts, or there
+/// is no list.
+fn list_of_texts(of: &DataType) -> Option<DataType> {
+    let inner = match element(of)?.data_type() {
+        inner if is_list(inner) => list_of_texts(inner)?,
+        inner if inner.is_string() || inner.is_null() => return None,
+        _ => DataType::Utf8,
+    };
+    Some(DataType::List(Arc::new(Field::new_list_field(inner, true))))
 }
 
 /// Casts of numbers to types that have not all of them, as they are written, where they are compared with

@@ -58,6 +58,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     repeated_keys::shorten_aggregate_orders,
     repeated_keys::constants_of_window,
     cast::of_compared,
+    cast::joined_as_texts,
 ];
 
 const AS_COERCED: &[Rewrite] = &[
