@@ -50,7 +50,7 @@ const IN_FROM: [&str; 10] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 49] = [
+const STATES: [(&str, &str); 50] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("Order by column out of bounds", "42P10"),
@@ -85,6 +85,7 @@ const STATES: [(&str, &str); 49] = [
     ("Signed integer overflow in ", "22003"),
     ("Percentile value must be between ", "22003"),
     ("Encountered non UTF-8 data", "22021"),
+    ("Encountered non-UTF-8 data", "22021"),
     ("field position must not be zero", "22023"),
     ("Unsupported date_trunc granularity", "22023"),
     ("Date part '", "22023"),

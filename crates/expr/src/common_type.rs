@@ -142,7 +142,7 @@ pub fn of_compared(compared: &mut [&mut Expr], types: &mut [DataType]) -> bool {
                 changed = true;
             }
             // What is no number is refused where it is cast.
-            None if is_text(expr) => {}
+            None if is_text(expr) && !is_without_digits(expr) => {}
             None => as_doubles = true,
         }
     }
@@ -155,6 +155,13 @@ pub fn of_compared(compared: &mut [&mut Expr], types: &mut [DataType]) -> bool {
         }
     }
     changed || as_doubles
+}
+
+/// Says whether a text is a number that no DECIMAL is: `'nan'` or `'-infinity'`.
+fn is_without_digits(text: &Expr) -> bool {
+    let is_number =
+        |text: &str| text.parse::<f64>().is_ok() && !text.contains(|of: char| of.is_ascii_digit());
+    constant(text).is_some_and(|text| is_number(text.trim()))
 }
 
 /// A constant text or DOUBLE in digits.
