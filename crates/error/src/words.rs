@@ -507,6 +507,7 @@ const PLAN: &[Saying] = &[
         no_function_of_types,
     ),
     made("Cannot coerce arithmetic expression {} to valid types", ErrorKind::Syntax, "42883", no_operator),
+    made("Cannot get result type for arithmetic operation {}: {}", ErrorKind::Syntax, "42883", no_operator),
     made(
         "Cannot infer common argument type for comparison operation {}",
         ErrorKind::Syntax,
@@ -849,6 +850,11 @@ mod tests {
             (
                 "Cannot coerce arithmetic expression Utf8 + Int64 to valid types",
                 "no operator VARCHAR + BIGINT; a cast may help",
+            ),
+            (
+                "Cannot get result type for arithmetic operation Utf8 - Utf8: Invalid argument error: Invalid arithmetic \
+                 operation: Utf8 - Utf8",
+                "no operator VARCHAR - VARCHAR; a cast may help",
             ),
             (
                 "There isn't a common type to coerce Int32 and Utf8 in LIKE expression",
