@@ -149,6 +149,12 @@ const NOT_IMPLEMENTED: &[Saying] = &[
         "42P20",
         "a window function cannot be here; filter by it with QUALIFY, or in a query around it",
     ),
+    made(
+        "^Aggregate can not be used as a sliding accumulator because `retract_batch` is not implemented: {}({}",
+        ErrorKind::Unsupported,
+        "0A000",
+        no_sliding,
+    ),
     made("^Unsupported SQL type {}", ErrorKind::UnknownName, "42704", no_type),
     made("^Unsupported CAST from {}", ErrorKind::InvalidInput, "42846", no_cast),
     told("^TOP", ErrorKind::Unsupported, "0A000", "TOP is not supported; write LIMIT behind the query"),
@@ -172,6 +178,13 @@ const NOT_IMPLEMENTED: &[Saying] = &[
         "this kind of expression is not supported",
     ),
 ];
+
+fn no_sliding(parts: &[&str]) -> Option<Sentence> {
+    let [name, _] = parts else { return None };
+    Some(Sentence::new(format!(
+        "{name}() is not supported over a frame that rows leave again; begin it with UNBOUNDED PRECEDING"
+    )))
+}
 
 fn no_type(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
@@ -534,6 +547,18 @@ const PLAN: &[Saying] = &[
         "42601",
         "the subquery stands for one value and has more than one column",
     ),
+    told(
+        "Aggregate ORDER BY is not implemented for window functions",
+        ErrorKind::Unsupported,
+        "0A000",
+        "an aggregate that orders its arguments is not supported over a window",
+    ),
+    told(
+        "to grouping function is not in grouping columns",
+        ErrorKind::Syntax,
+        "42803",
+        "the arguments of grouping() are expressions of GROUP BY",
+    ),
     made("Order by column out of bounds, specified: {},", ErrorKind::Syntax, "42P10", no_place_of_order),
     made(
         "Cannot find column with position {} in SELECT clause",
@@ -633,7 +658,13 @@ fn no_operator(parts: &[&str]) -> Option<Sentence> {
 fn no_condition(parts: &[&str]) -> Option<Sentence> {
     let shown = parts.first()?;
     let shown = shown.rsplit_once(" returning ").map_or(*shown, |(_, shown)| shown);
-    Some(Sentence::new(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim()))))
+    let kind = match shown.trim() {
+        list if list.starts_with("List(") || list.starts_with("LargeList(") => "list".to_string(),
+        structure if structure.starts_with("Struct(") => "structure".to_string(),
+        map if map.starts_with("Map(") => "map".to_string(),
+        other => shown_type(other),
+    };
+    Some(Sentence::new(format!("a condition is a BOOLEAN, not a {kind}")))
 }
 
 fn no_field(parts: &[&str]) -> Option<Sentence> {
@@ -844,6 +875,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_supported_over_a_frame_is_said_without_names_of_functions_within() {
+        let message = "Aggregate can not be used as a sliding accumulator because `retract_batch` is not implemented: \
+                       any_value(t.l) PARTITION BY [t.b]";
+        let error = not_implemented(message);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(
+            error.message().starts_with("any_value() is not supported over a frame"),
+            "{}",
+            error.message()
+        );
+    }
+
+    #[test]
     fn what_nobody_has_written_is_said_as_it_is_written() {
         let said = |message: &str| plan_error(message).message().to_string();
         for (message, expected) in [
@@ -867,6 +911,14 @@ mod tests {
             (
                 "Cannot create filter with non-boolean predicate 't.n' returning Int16",
                 "a condition is a BOOLEAN, not a SMALLINT",
+            ),
+            (
+                "condition must be boolean type, but got List(Field { data_type: Int64, nullable: true })",
+                "a condition is a BOOLEAN, not a list",
+            ),
+            (
+                "Argument t.a to grouping function is not in grouping columns t.b",
+                "the arguments of grouping() are expressions of GROUP BY",
             ),
             (
                 "Order by column out of bounds, specified: 5, max: 1",
