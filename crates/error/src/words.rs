@@ -472,6 +472,12 @@ const EXECUTION: &[Saying] = &[
         "a subquery that stands for one value gives more than one row",
     ),
     made("^Cannot access field at argument {}: type {} is not Struct", ErrorKind::Syntax, "42809", no_fields),
+    made(
+        "^Function '{}' user-defined coercion failed with: {}",
+        ErrorKind::Syntax,
+        "42883",
+        arguments_not_coerced,
+    ),
     same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
 ];
 
@@ -492,6 +498,17 @@ fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
         None => format!("no function {name}() takes arguments of these types"),
     };
     Some(Sentence::new(told).about(name))
+}
+
+/// Returns the same, where the type of a call is asked for first, as by IS NULL around it; or what the
+/// function says of its arguments.
+fn arguments_not_coerced(parts: &[&str]) -> Option<Sentence> {
+    let [name, rest] = parts else { return None };
+    let of_plan = rest.rsplit_once("Error during planning: ");
+    match of_plan.or_else(|| rest.rsplit_once("External error: ")) {
+        Some((_, own)) if !own.contains("Function '") => Some(Sentence::new(plain(own)).about(name)),
+        _ => arguments_of_other_types(parts),
+    }
 }
 
 /// Returns the same, where DataFusion finds that out in a plan, as in keys of windows and of ORDER BY.
@@ -872,6 +889,27 @@ mod tests {
             "12345678901.00 is too large to store in a Decimal128 of precision 9. Max is 9999999.99";
         assert_eq!(of_digits(message), "12345678901.00 is too large for a DECIMAL of 9 digits");
         assert_eq!(of_digits("other"), "other");
+    }
+
+    #[test]
+    fn arguments_that_a_function_does_not_take_are_told_of_wherever_it_stands() {
+        let said = |rest: &str| {
+            let error =
+                execution_error(&format!("Function 'substr' user-defined coercion failed with: {rest}"));
+            assert_eq!(error.sqlstate(), "42883");
+            error.message().to_string()
+        };
+        for (rest, expected) in [
+            (
+                "Internal error: Function 'substr' failed to match any signature, errors: Error during planning: \
+                 Function 'substr' requires BIGINT, but received Utf8 (DataType: Utf8).",
+                "no function substr() takes VARCHAR",
+            ),
+            ("Internal error: Coercion failed", "no function substr() takes arguments of these types"),
+            ("Error during planning: it takes no BIGINT", "it takes no BIGINT"),
+        ] {
+            assert_eq!(said(rest), expected);
+        }
     }
 
     #[test]
