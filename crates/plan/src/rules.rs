@@ -59,6 +59,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     repeated_keys::constants_of_window,
     cast::of_compared,
     cast::joined_as_texts,
+    common_type::of_nullif,
 ];
 
 const AS_COERCED: &[Rewrite] = &[
