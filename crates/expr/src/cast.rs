@@ -1001,13 +1001,13 @@ pub fn joined_as_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transf
     Ok(Transformed::no(expression))
 }
 
-/// Returns a type of lists with texts in the place of other elements; `None` where they are texts, or there
-/// is no list.
+/// Returns a type of lists with texts in the place of elements that DataFusion writes otherwise than a cast;
+/// `None` where there are no such.
 fn list_of_texts(of: &DataType) -> Option<DataType> {
     let inner = match element(of)?.data_type() {
         inner if is_list(inner) => list_of_texts(inner)?,
-        inner if inner.is_string() || inner.is_null() => return None,
-        _ => DataType::Utf8,
+        inner if inner.is_floating() || is_time(inner) || inner.is_nested() => DataType::Utf8,
+        _ => return None,
     };
     Some(DataType::List(Arc::new(Field::new_list_field(inner, true))))
 }
