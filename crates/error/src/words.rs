@@ -459,7 +459,28 @@ const EXECUTION: &[Saying] = &[
     ),
     made("^Cannot access field at argument {}: type {} is not Struct", ErrorKind::Syntax, "42809", no_fields),
     same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
+    made(
+        "^Function '{}' user-defined coercion failed with: {}",
+        ErrorKind::Syntax,
+        "42883",
+        arguments_not_coerced,
+    ),
 ];
+
+/// Returns what a function says of its arguments. DataFusion asks it several times, as below IS NULL and CASE,
+/// and wraps what it says each time.
+fn arguments_not_coerced(parts: &[&str]) -> Option<Sentence> {
+    const KINDS: [&str; 4] =
+        ["External error: ", "Execution error: ", "Error during planning: ", "Internal error: "];
+    let [name, rest] = parts else { return None };
+    let said = rest.rsplit(" user-defined coercion failed with: ").next()?;
+    let said = KINDS.iter().find_map(|kind| said.strip_prefix(kind)).unwrap_or(said);
+    let told = match is_of_types(said) && !said.starts_with("Failed to coerce") {
+        true => plain(said),
+        false => format!("no function {name}() takes arguments of these types"),
+    };
+    Some(Sentence::new(told).about(name))
+}
 
 fn no_fields(parts: &[&str]) -> Option<Sentence> {
     let [_, shown] = parts else { return None };
@@ -473,7 +494,9 @@ pub fn execution_error(message: &str) -> Error {
 
 fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
     let [name, rest] = parts else { return None };
-    let told = match between(rest, "but received ", " (DataType").map(plain) {
+    // Types that have others within them are not told as SQL writes them.
+    let types = between(rest, "but received ", " (DataType").map(plain).filter(|types| !types.contains('"'));
+    let told = match types {
         Some(types) => format!("no function {name}() takes {types}"),
         None => format!("no function {name}() takes arguments of these types"),
     };
@@ -559,6 +582,18 @@ const PLAN: &[Saying] = &[
         uneven_values,
     ),
     made("column \"{}\" must appear in the GROUP BY", ErrorKind::Syntax, "42803", no_group),
+    told(
+        "to grouping function is not in grouping columns",
+        ErrorKind::Syntax,
+        "42803",
+        "what grouping() is asked about has to be a key of GROUP BY",
+    ),
+    told(
+        "Failed to parse placeholder id",
+        ErrorKind::Syntax,
+        "42P02",
+        "the number of a parameter is too large",
+    ),
     same("Cannot coerce", ErrorKind::Syntax, "42804"),
     same("Failed to coerce", ErrorKind::Syntax, "42804"),
     same("have incompatible types", ErrorKind::Syntax, "42804"),
@@ -781,6 +816,10 @@ mod tests {
         assert_eq!(told.message(), "no function sum(VARCHAR); there are sum(DOUBLE)");
         let told = plan_error("Function 'sum' requires a number, but received Utf8 (DataType: Utf8)");
         assert_eq!((told.message(), told.sqlstate()), ("no function sum() takes VARCHAR", "42883"));
+        let within = "Map(non-null Struct(\"key\": non-null String, \"value\": Int64))";
+        let told =
+            plan_error(&format!("Function 'f' requires a number, but received {within} (DataType: Map)"));
+        assert_eq!(told.message(), "no function f() takes arguments of these types");
         let told = plan_error("Invalid function 'lag'.\nDid you mean 'log'?");
         assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::Syntax, "42809"));
         let told = plan_error("Invalid function 'lug'.\nDid you mean 'log'?");
@@ -789,6 +828,27 @@ mod tests {
         assert_eq!(told.message(), "an alias gives 1 name to a table of 2 columns");
         let told = plan_error("a thing does not exist");
         assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::UnknownName, "42P01"));
+    }
+
+    #[test]
+    fn a_function_that_refuses_its_arguments_says_why() {
+        for (said, told) in [
+            ("External error: f(): argument 1 is JSON, not BIGINT", "f(): argument 1 is JSON, not BIGINT"),
+            (
+                "Execution error: Function 'f' user-defined coercion failed with: Execution error: f function \
+                 requires 1 arguments, got 3",
+                "f function requires 1 arguments, got 3",
+            ),
+            ("Internal error: Expected a Map type, got Int64.", "Expected a Map type, got BIGINT."),
+            (
+                "Error during planning: Failed to coerce arguments to satisfy a call to 'f' function: coercion \
+                 from Int64 to the signature ArraySignature(array) failed",
+                "no function f() takes arguments of these types",
+            ),
+        ] {
+            let error = execution_error(&format!("Function 'f' user-defined coercion failed with: {said}"));
+            assert_eq!((error.message(), error.sqlstate()), (told, "42883"), "{said}");
+        }
     }
 
     #[test]
