@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cases import CASES, IDS
 
@@ -453,3 +454,12 @@ def test_a_map_with_keys_that_no_dict_has_is_refused(con):
         with pytest.raises(hypostyle.DataError, match="map_entries"):
             result.fetchall()
         assert len(result.arrow()["m"][0].as_py()) == 2
+
+
+def test_a_zone_that_there_is_not_is_an_error_of_ours(con, tmp_path):
+    path = tmp_path / "zone.parquet"
+    pq.write_table(pa.table({"t": pa.array([0], pa.timestamp("us", "Mars/Olympus"))}), path)
+    with pytest.raises(hypostyle.DataError, match="Mars/Olympus"):
+        con.sql(f"select t from '{path}'").fetchall()
+    rows = con.sql(f"select t::timestamptz from '{path}'").fetchall()
+    assert rows == [(dt.datetime(1970, 1, 1, tzinfo=dt.UTC),)]
