@@ -143,6 +143,8 @@ fn functions() {
     ]);
     exhausted.refuses(&[
         "SELECT unnest(range(0, 1000000000))",
+        "SELECT len(list_transform(range(0, 400000), x -> repeat('z', 10000)))",
+        "SELECT len(list_transform(range(0, 50000), x -> repeat('z', 10000))) FROM t",
         "SELECT array_to_string(range(0, 300000000), ',')",
         "SELECT encode(repeat('a', 1000000000), 'hex')",
         "SELECT concat(repeat('x', 1000000000), repeat('x', 1000000000), repeat('x', 1000000000))",
