@@ -12,6 +12,7 @@ use crate::{counted, external};
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean, nearest};
+use std::collections::HashSet;
 
 /// The messages of DataFusion about a function that there is not, up to its name, and up to another one.
 const OF_FUNCTION: &str = "Invalid function '";
@@ -631,13 +632,38 @@ fn no_function_of_types(parts: &[&str]) -> Option<Sentence> {
         return Some(Sentence::new(message));
     }
     let candidates = rest.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
-    let candidates: Vec<&str> =
-        candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one)).collect();
+    let candidates = candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one));
+    let mut candidates: Vec<String> = candidates.map(|one| of_kinds(&plain(one))).collect();
+    // Types of Arrow that are one of SQL's stand there several times.
+    let mut known = HashSet::new();
+    candidates.retain(|one| known.insert(one.clone()));
     let candidates = match candidates.is_empty() {
         true => String::new(),
-        false => format!("; there are {}", plain(&candidates.join(", "))),
+        false => format!("; there are {}", candidates.join(", ")),
     };
     Some(Sentence::new(format!("no function {name}({types}){candidates}")).about(name))
+}
+
+/// Returns the signature of a function with SQL's names for kinds of types.
+fn of_kinds(signature: &str) -> String {
+    const KINDS: [(&str, &str); 9] = [
+        ("String", "VARCHAR"),
+        ("Binary", "BLOB"),
+        ("Boolean", "BOOLEAN"),
+        ("Decimal", "DECIMAL"),
+        ("Date", "DATE"),
+        ("Time", "TIME"),
+        ("Timestamp", "TIMESTAMP"),
+        ("Interval", "INTERVAL"),
+        ("Duration", "DURATION"),
+    ];
+    let Some((name, types)) = signature.strip_suffix(')').and_then(|signature| signature.split_once('('))
+    else {
+        return signature.to_string();
+    };
+    let kind = |of: &str| KINDS.iter().find(|(kind, _)| *kind == of).map_or(of, |(_, own)| *own).to_string();
+    let types: Vec<String> = types.split(", ").map(kind).collect();
+    format!("{name}({})", types.join(", "))
 }
 
 /// Returns what is said of the types of operands that a function has for the sign between them, which nobody
@@ -814,6 +840,11 @@ mod tests {
              You might need to add explicit type casts.\n\tCandidate functions:\n\tsum(Float64)",
         );
         assert_eq!(told.message(), "no function sum(VARCHAR); there are sum(DOUBLE)");
+        let told = plan_error(
+            "No function matches the given name and argument types 'f(Utf8)'. You might need to add explicit type \
+             casts.\n\tCandidate functions:\n\tf(Decimal)\n\tf(Int64, String)\n\tf(Decimal)\n\tf()",
+        );
+        assert_eq!(told.message(), "no function f(VARCHAR); there are f(DECIMAL), f(BIGINT, VARCHAR), f()");
         let told = plan_error("Function 'sum' requires a number, but received Utf8 (DataType: Utf8)");
         assert_eq!((told.message(), told.sqlstate()), ("no function sum() takes VARCHAR", "42883"));
         let within = "Map(non-null Struct(\"key\": non-null String, \"value\": Int64))";

@@ -196,6 +196,9 @@ impl Settings {
                 return Err(wrong(&format!("it is {}", values.join(", "))));
             }
             Time if milliseconds(value).is_none() => return Err(wrong("give milliseconds, or 5s, 1min")),
+            _ if *known == "role" && value != "none" && value != self.user() => {
+                return Err(Error::unsupported("a session cannot take another role; connect as that user"));
+            }
             _ if *known == "DateStyle" && !is_date_style(value) => {
                 return Err(wrong("dates are shown as in ISO 8601; it is ISO"));
             }
@@ -390,6 +393,7 @@ mod tests {
             ("server_version", "16", "55P02"),
             ("client_encoding", "LATIN1", "22023"),
             ("password_encryption", "md5", "22023"),
+            ("role", "admin", "0A000"),
             ("standard_conforming_strings", "off", "22023"),
             ("statement_timeout", "soon", "22023"),
         ] {
