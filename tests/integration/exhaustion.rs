@@ -260,6 +260,11 @@ fn windows() {
         "SELECT string_agg(s, ',') OVER () FROM t",
         "SELECT array_agg(i) OVER () FROM t",
     ]);
+    // Constants are repeated for all rows that are kept.
+    exhausted.bears(&[
+        "SELECT max(length(a)) FROM (SELECT lag(repeat('z', 1000000)) OVER (ORDER BY i) AS a FROM t)",
+        "SELECT max(length(a)) FROM (SELECT max(repeat('z', 1000000)) OVER () AS a FROM t)",
+    ]);
     // The others are to have their time.
     exhausted.bears(&["SELECT max(i % 7) FROM generate_series(1, 30000000000) AS g(i)"]);
 }
