@@ -468,8 +468,8 @@ const EXECUTION: &[Saying] = &[
     ),
 ];
 
-/// Returns what a function says of its arguments. DataFusion asks it several times, as below IS NULL and CASE,
-/// and wraps what it says each time.
+/// Returns what a function says of its arguments. DataFusion asks it several times, as below IS NULL and
+/// CASE, and wraps what it says each time.
 fn arguments_not_coerced(parts: &[&str]) -> Option<Sentence> {
     const KINDS: [&str; 4] =
         ["External error: ", "Execution error: ", "Error during planning: ", "Internal error: "];

@@ -15,7 +15,8 @@ use std::path::Path;
 /// The bytes that a batch may have after decompression.
 const BATCH_BYTES_MAX: u64 = 4 << 30;
 
-/// The rows that a batch may have, whatever its bytes: columns of NULLs have none. Others have a bit for each.
+/// The rows that a batch may have, whatever its bytes: columns of NULLs have none. Others have a bit for
+/// each.
 const ROWS_FREE: u64 = 1 << 24;
 
 /// LZ4 makes no more of a byte.

@@ -245,8 +245,8 @@ fn checked(metadata: ParquetMetaData, length: u64) -> Checked<ParquetMetaData> {
     Ok(ParquetMetaData::new(own, groups.map_err(|error| error.to_string())?))
 }
 
-/// Checks that a column of a row group has a value for each of its rows, and that its bytes are in the file. Who
-/// counts rows reads no column.
+/// Checks that a column of a row group has a value for each of its rows, and that its bytes are in the file.
+/// Who counts rows reads no column.
 fn check_column(column: &ColumnChunkMetaData, rows: i64, length: u64) -> Checked {
     let values = column.num_values();
     let has_values = match column.column_descr().max_rep_level() {

@@ -38,8 +38,8 @@ const SWITCH: Change = OneOf(&["on", "off", "true", "false", "yes", "no", "1", "
 const ON: Change = OneOf(&["on", "true", "yes", "1"]);
 const LEVELS: Change = OneOf(&["read uncommitted", "read committed", "repeatable read"]);
 
-/// The longest name of a client's program, which is cut there, as by PostgreSQL: the client is told of it in a
-/// message of which drivers take no more than a few thousand bytes.
+/// The longest name of a client's program, which is cut there, as by PostgreSQL: the client is told of it in
+/// a message, of which drivers take no more than a few thousand bytes.
 const PROGRAM_BYTES_MAX: usize = 63;
 
 /// The bytes of a session's settings, with their names. Nothing else limits what a client makes up.
@@ -177,7 +177,8 @@ impl Settings {
 
     /// # Errors
     /// `42704` for a name that there is not, `55P02` for one that cannot be changed, `22023` for a
-    /// value that is not right, `54000` for more than a session may keep. A name with a dot is the client's own.
+    /// value that is not right, `54000` for more than a session may keep. A name with a dot is the client's
+    /// own.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         let key = name.to_ascii_lowercase();
         let Some((known, _, change)) = known(name) else {
