@@ -139,11 +139,15 @@ fn functions() {
         "SELECT length(repeat(s, 100000)) FROM t",
         "SELECT count(*) FROM t WHERE repeat(s, 100) ~ '(\\w+\\s*){20,200}x'",
         "SELECT strpos(repeat('a', 10000000), repeat('a', 5000000) || 'b')",
+        "SELECT max(length(printf('%+1000000d', i))) FROM t",
         "SELECT list_reduce(list_transform(range(0, 100000), x -> 'abc'), (a, b) -> a || b)",
     ]);
     exhausted.refuses(&[
         "SELECT unnest(range(0, 1000000000))",
+        "SELECT len(list_transform(range(0, 400000), x -> repeat('z', 10000)))",
+        "SELECT len(list_transform(range(0, 50000), x -> repeat('z', 10000))) FROM t",
         "SELECT array_to_string(range(0, 300000000), ',')",
+        "SELECT list_string_agg(list_transform(range(0, 100000), x -> 'a'), repeat('x', 100000))",
         "SELECT encode(repeat('a', 1000000000), 'hex')",
         "SELECT concat(repeat('x', 1000000000), repeat('x', 1000000000), repeat('x', 1000000000))",
         "SELECT length(lpad('x', 1000000000, 'yz'))",
@@ -257,6 +261,11 @@ fn windows() {
         "SELECT string_agg(s, ',') OVER (ORDER BY i ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) FROM t",
         "SELECT string_agg(s, ',') OVER () FROM t",
         "SELECT array_agg(i) OVER () FROM t",
+    ]);
+    // Constants are repeated for all rows that are kept.
+    exhausted.bears(&[
+        "SELECT max(length(a)) FROM (SELECT lag(repeat('z', 1000000)) OVER (ORDER BY i) AS a FROM t)",
+        "SELECT max(length(a)) FROM (SELECT max(repeat('z', 1000000)) OVER () AS a FROM t)",
     ]);
     // The others are to have their time.
     exhausted.bears(&["SELECT max(i % 7) FROM generate_series(1, 30000000000) AS g(i)"]);

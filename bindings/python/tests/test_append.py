@@ -403,3 +403,20 @@ def test_there_is_one_nan(con, of):
     assert con.sql("select id from t where a = 'nan'").fetchall() == [(9,)]
     con.sql("delete from t where a > 5")
     assert con.sql("select count(*) from t").fetchall() == [(3,)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([{}, {}], pa.struct([])),
+        pa.array([[{}] * 1000], pa.list_(pa.struct([]))),
+        pa.array([b"", b""], pa.binary(0)),
+        pa.array([[], []], pa.list_(pa.int32(), 0)),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_values_of_no_bytes_are_rows(tmp_path, values):
+    with hypostyle.connect(tmp_path / "d") as con:
+        assert stored(con, pa.table({"v": values})).fetchall() == [(value,) for value in values.to_pylist()]
+    with hypostyle.connect(tmp_path / "d") as con:
+        assert [row[0] for row in con.table("t")] == values.to_pylist()

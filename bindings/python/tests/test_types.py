@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from cases import CASES, IDS
 
@@ -407,3 +408,58 @@ def test_a_uuid_that_is_chosen_is_one(call):
     with hypostyle.connect() as con:
         con.execute(f"create table t as select '{of}'::uuid as u")
         assert con.sql(f"select {call} from t").fetchall() == [(uuid.UUID(of),)]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (np.ma.array([1, 2], mask=[False, True]), [1, None]),
+        (np.array([(1, 2.5)], [("a", "i4"), ("b", "f8")]), [{"a": 1, "b": 2.5}]),
+        (np.array([1, None], object), [1, None]),
+        (np.datetime64("NaT"), None),
+        (pd.Series([1, 2]), [1, 2]),
+        (pl.Series([1, None]), [1, None]),
+        (10**60, Decimal(10**60)),
+        (-(10**75), Decimal(-(10**75))),
+    ],
+    ids=str,
+)
+def test_parameters_are_what_was_given(con, given, expected):
+    assert con.sql("select $1", [given]).fetchall() == [(expected,)]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.datetime64(2**40, "Y"), "out of range"),
+        (np.datetime64("12000-01-01"), "year"),
+        (np.timedelta64(2**62, "s"), "out of range"),
+        (np.timedelta64(1, "M"), "number of days"),
+        (np.datetime64("2024-01-01T00:00:00.000000001"), "finer than"),
+        (10**76, "more than 76 digits"),
+        (10**5000, "more than 76 digits"),
+    ],
+    ids=["years", "year", "seconds", "months", "nanoseconds", "digits", "many digits"],
+)
+def test_parameters_that_no_type_holds_are_refused(con, given, message):
+    with pytest.raises(hypostyle.DataError, match=message):
+        con.sql("select $1", [given])
+    with pytest.raises(hypostyle.DataError, match=message):
+        con.append("t", {"v": [given]}, create=True)
+
+
+def test_a_map_with_keys_that_no_dict_has_is_refused(con):
+    for keys in ("[[1], [2]]", "[{'a': 1}, {'a': 2}]"):
+        result = con.sql(f"select map({keys}, ['x', 'y']) as m")
+        with pytest.raises(hypostyle.DataError, match="map_entries"):
+            result.fetchall()
+        assert len(result.arrow()["m"][0].as_py()) == 2
+
+
+def test_a_zone_that_there_is_not_is_an_error_of_ours(con, tmp_path):
+    path = tmp_path / "zone.parquet"
+    pq.write_table(pa.table({"t": pa.array([0], pa.timestamp("us", "Mars/Olympus"))}), path)
+    with pytest.raises(hypostyle.DataError, match="Mars/Olympus"):
+        con.sql(f"select t from '{path}'").fetchall()
+    rows = con.sql(f"select t::timestamptz from '{path}'").fetchall()
+    assert rows == [(dt.datetime(1970, 1, 1, tzinfo=dt.UTC),)]

@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
     commands: Vec<String>,
 
-    /// Run a script and leave; may be repeated, in order with -c
+    /// Run a script, or with - standard input, and leave; may be repeated, in order with -c
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 

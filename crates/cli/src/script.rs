@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome};
 use crate::session::Session;
 use hypostyle::{Error, ErrorKind, split_statements, statement_is_complete};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
 /// So many scripts may have one another run: one that runs itself has no end.
@@ -23,7 +23,11 @@ pub fn run_text(session: &mut Session, text: &str) -> Outcome {
     run_lines(session, text.as_bytes(), None)
 }
 
+/// Runs a script; `-` is standard input, as for psql.
 pub fn run_file(session: &mut Session, path: &Path) -> Outcome {
+    if path == Path::new("-") {
+        return run_lines(session, BufReader::new(stdin()), Some("standard input"));
+    }
     let name = path.display().to_string();
     if session.script_levels >= LEVELS_MAX {
         let message =

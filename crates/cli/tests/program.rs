@@ -166,6 +166,10 @@ fn a_script_says_where_it_failed() {
 fn standard_input_is_a_script() {
     let run = finish(&mut program(&["--csv"]), "SELECT 'it''s;' AS a;\nSELECT 2 AS b");
     assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "a\nit's;\nb\n2\n", ""));
+    let run =
+        finish(&mut program(&["--csv", "--no-header", "-c", "SELECT 1", "-f", "-"]), "SELECT 2;\nnonsense");
+    assert_eq!((run.status, run.out.as_str()), (Some(1), "1\n2\n"));
+    assert!(run.err.starts_with("standard input:2: Error"), "{}", run.err);
 }
 
 #[test]

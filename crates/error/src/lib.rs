@@ -205,7 +205,11 @@ pub fn placed(error: Error, place: Place) -> Error {
 fn suggestion(unknown: &Unknown, names: &[&str]) -> String {
     let there_are = |names: &[&str]| match names.is_empty() || names.len() > 20 {
         true => String::new(),
-        false => format!("; there are {}", names.join(", ")),
+        false => {
+            // A name may be empty.
+            let shown = names.iter().map(|name| if name.is_empty() { "\"\"" } else { *name });
+            format!("; there are {}", shown.collect::<Vec<_>>().join(", "))
+        }
     };
     // Of a table that FROM does not name, a column of the same name is no help without its own table.
     let qualified = unknown.qualified();

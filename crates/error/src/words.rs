@@ -11,6 +11,7 @@ use crate::{counted, external};
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean, nearest};
+use std::collections::HashSet;
 
 /// The messages of DataFusion about a function that there is not, up to its name, and up to another one.
 const OF_FUNCTION: &str = "Invalid function '";
@@ -462,13 +463,13 @@ const EXECUTION: &[Saying] = &[
         "a subquery that stands for one value gives more than one row",
     ),
     made("^Cannot access field at argument {}: type {} is not Struct", ErrorKind::Syntax, "42809", no_fields),
+    same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
     made(
         "^Function '{}' user-defined coercion failed with: {}",
         ErrorKind::Syntax,
         "42883",
         arguments_not_coerced,
     ),
-    same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
 ];
 
 fn no_fields(parts: &[&str]) -> Option<Sentence> {
@@ -483,7 +484,9 @@ pub fn execution_error(message: &str) -> Error {
 
 fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
     let [name, rest] = parts else { return None };
-    let told = match between(rest, "but received ", " (DataType").map(plain) {
+    // Types that have others within them are not told as SQL writes them.
+    let types = between(rest, "but received ", " (DataType").map(plain).filter(|types| !types.contains('"'));
+    let told = match types {
         Some(types) => format!("no function {name}() takes {types}"),
         None => format!("no function {name}() takes arguments of these types"),
     };
@@ -554,6 +557,12 @@ const PLAN: &[Saying] = &[
         "42601",
         uneven_values,
     ),
+    told(
+        "Failed to parse placeholder id",
+        ErrorKind::Syntax,
+        "42P02",
+        "the number of a parameter is too large",
+    ),
     same("Cannot coerce", ErrorKind::Syntax, "42804"),
     same("Failed to coerce", ErrorKind::Syntax, "42804"),
     same("have incompatible types", ErrorKind::Syntax, "42804"),
@@ -591,13 +600,38 @@ fn no_function_of_types(parts: &[&str]) -> Option<Sentence> {
         return Some(Sentence::new(message));
     }
     let candidates = rest.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
-    let candidates: Vec<&str> =
-        candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one)).collect();
+    let candidates = candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one));
+    let mut candidates: Vec<String> = candidates.map(|one| of_kinds(&plain(one))).collect();
+    // Types of Arrow that are one of SQL's stand there several times.
+    let mut known = HashSet::new();
+    candidates.retain(|one| known.insert(one.clone()));
     let candidates = match candidates.is_empty() {
         true => String::new(),
-        false => format!("; there are {}", plain(&candidates.join(", "))),
+        false => format!("; there are {}", candidates.join(", ")),
     };
     Some(Sentence::new(format!("no function {name}({types}){candidates}")).about(name))
+}
+
+/// Returns the signature of a function with SQL's names for kinds of types.
+fn of_kinds(signature: &str) -> String {
+    const KINDS: [(&str, &str); 9] = [
+        ("String", "VARCHAR"),
+        ("Binary", "BLOB"),
+        ("Boolean", "BOOLEAN"),
+        ("Decimal", "DECIMAL"),
+        ("Date", "DATE"),
+        ("Time", "TIME"),
+        ("Timestamp", "TIMESTAMP"),
+        ("Interval", "INTERVAL"),
+        ("Duration", "DURATION"),
+    ];
+    let Some((name, types)) = signature.strip_suffix(')').and_then(|signature| signature.split_once('('))
+    else {
+        return signature.to_string();
+    };
+    let kind = |of: &str| KINDS.iter().find(|(kind, _)| *kind == of).map_or(of, |(_, own)| *own).to_string();
+    let types: Vec<String> = types.split(", ").map(kind).collect();
+    format!("{name}({})", types.join(", "))
 }
 
 /// Returns what is said of the types of operands that a function has for the sign between them, which nobody
@@ -757,14 +791,44 @@ mod tests {
              You might need to add explicit type casts.\n\tCandidate functions:\n\tsum(Float64)",
         );
         assert_eq!(told.message(), "no function sum(VARCHAR); there are sum(DOUBLE)");
+        let told = plan_error(
+            "No function matches the given name and argument types 'f(Utf8)'. You might need to add explicit type \
+             casts.\n\tCandidate functions:\n\tf(Decimal)\n\tf(Int64, String)\n\tf(Decimal)\n\tf()",
+        );
+        assert_eq!(told.message(), "no function f(VARCHAR); there are f(DECIMAL), f(BIGINT, VARCHAR), f()");
         let told = plan_error("Function 'sum' requires a number, but received Utf8 (DataType: Utf8)");
         assert_eq!((told.message(), told.sqlstate()), ("no function sum() takes VARCHAR", "42883"));
+        let within = "Map(non-null Struct(\"key\": non-null String, \"value\": Int64))";
+        let told =
+            plan_error(&format!("Function 'f' requires a number, but received {within} (DataType: Map)"));
+        assert_eq!(told.message(), "no function f() takes arguments of these types");
         let told = plan_error("Invalid function 'lag'.\nDid you mean 'log'?");
         assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::Syntax, "42809"));
         let told = plan_error("Invalid function 'lug'.\nDid you mean 'log'?");
         assert_eq!(told.message(), "no function \"lug\"; did you mean \"log\"?");
         let told = plan_error("a thing does not exist");
         assert_eq!((told.kind(), told.sqlstate()), (ErrorKind::UnknownName, "42P01"));
+    }
+
+    #[test]
+    fn a_function_that_refuses_its_arguments_says_why() {
+        for (said, told) in [
+            ("External error: f(): argument 1 is JSON, not BIGINT", "f(): argument 1 is JSON, not BIGINT"),
+            (
+                "Execution error: Function 'f' user-defined coercion failed with: Execution error: f function \
+                 requires 1 arguments, got 3",
+                "f function requires 1 arguments, got 3",
+            ),
+            ("Internal error: Expected a Map type, got Int64.", "Expected a Map type, got BIGINT."),
+            (
+                "Error during planning: Failed to coerce arguments to satisfy a call to 'f' function: coercion \
+                 from Int64 to the signature ArraySignature(array) failed",
+                "no function f() takes arguments of these types",
+            ),
+        ] {
+            let error = execution_error(&format!("Function 'f' user-defined coercion failed with: {said}"));
+            assert_eq!((error.message(), error.sqlstate()), (told, "42883"), "{said}");
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{ColumnarValue, Volatility};
 use datafusion::physical_expr::expressions::{CastExpr, Literal};
+use datafusion::physical_expr::window::WindowExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
@@ -77,6 +78,27 @@ fn bytes_of_constant(expression: &Arc<dyn PhysicalExpr>) -> u64 {
     if bytes < LONG_CONSTANT { 0 } else { bytes }
 }
 
+/// Returns the bytes of the long constants in an expression.
+fn long_constants(expression: &Arc<dyn PhysicalExpr>) -> Result<u64> {
+    let mut bytes = 0;
+    expression.apply(|expression| {
+        if let Some(constant) = expression.downcast_ref::<Literal>() {
+            bytes += if is_long(constant.value()) { scalar_bytes(constant.value()) } else { 0 };
+        }
+        if is_constant_call(expression) {
+            bytes += bytes_of_constant(expression);
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(bytes)
+}
+
+/// Returns the same of the arguments of window functions, which are repeated for all rows that are kept.
+fn long_arguments(functions: &[Arc<dyn WindowExpr>]) -> Result<u64> {
+    functions.iter().flat_map(|function| function.expressions()).map(|of| long_constants(&of)).sum()
+}
+
 /// Puts a `PiecesExec` below the operators that need it.
 #[derive(Debug)]
 pub struct InPieces;
@@ -105,8 +127,8 @@ enum How {
     /// All of it is kept: reserved is its size twice, and so much for each row, or a value of any
     /// length.
     Kept { row_bytes: usize, repeats: bool },
-    /// Any value may become that of all rows of a piece.
-    Repeated,
+    /// Any value, and constants of so many bytes, may become that of all rows of a piece.
+    Repeated { constants: u64 },
     /// Functions make long values of long ones.
     Wide,
     /// A join, above which is a `FewRowsExec`: it makes so few rows at a time that they may be
@@ -120,14 +142,15 @@ impl How {
             return Ok(Some(Self::Lists(unnest.list_column_indices().into())));
         }
         if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
-            let row_bytes = window.window_expr().len() * ELEMENT_BYTES as usize;
+            let constants = long_arguments(window.window_expr())?;
+            let row_bytes = window.window_expr().len() * ELEMENT_BYTES as usize + constants as usize;
             let fields = window.window_expr().iter().map(|expr| expr.field());
             let fields = fields.collect::<Result<Vec<_>>>()?;
             let repeats = fields.iter().any(|field| is_long_type(field.data_type()));
             return Ok(Some(Self::Kept { row_bytes, repeats }));
         }
-        if plan.is::<BoundedWindowAggExec>() {
-            return Ok(Some(Self::Repeated));
+        if let Some(window) = plan.downcast_ref::<BoundedWindowAggExec>() {
+            return Ok(Some(Self::Repeated { constants: long_arguments(window.window_expr())? }));
         }
         let is_join = plan.is::<CrossJoinExec>()
             || plan.is::<HashJoinExec>()
@@ -142,16 +165,8 @@ impl How {
         let (mut constants, mut is_large) = (0, false);
         plan.apply_expressions(&mut |expression| {
             is_large |= may_be_large(expression);
-            expression.apply(|expression| {
-                if let Some(constant) = expression.downcast_ref::<Literal>() {
-                    constants += if is_long(constant.value()) { scalar_bytes(constant.value()) } else { 0 };
-                }
-                if is_constant_call(expression) {
-                    constants += bytes_of_constant(expression);
-                    return Ok(TreeNodeRecursion::Jump);
-                }
-                Ok(TreeNodeRecursion::Continue)
-            })
+            constants += long_constants(expression)?;
+            Ok(TreeNodeRecursion::Continue)
         })?;
         let sets = plan.downcast_ref::<AggregateExec>().map_or(1, |sets| sets.group_expr().groups().len());
         let rows = (PIECE_BYTES / constants.max(1)).min(GROUPED_ROWS / sets.max(1) as u64);
@@ -188,7 +203,8 @@ impl Passing for How {
             let batch = batch?;
             let pieces: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match &how {
                 How::Kept { row_bytes, repeats } => {
-                    let kept = 2 * batch.get_array_memory_size() + batch.num_rows() * row_bytes;
+                    let all = batch.num_rows().saturating_mul(*row_bytes);
+                    let kept = all.saturating_add(2 * batch.get_array_memory_size());
                     reserved.try_grow(kept)?;
                     rows_kept += batch.num_rows() as u64;
                     if *repeats {
@@ -199,8 +215,8 @@ impl Passing for How {
                     }
                     Box::new(std::iter::once(Ok(batch)))
                 }
-                How::Repeated => {
-                    widest = widest.max(widest_row(&batch, is_long_type));
+                How::Repeated { constants } => {
+                    widest = widest.max(widest_row(&batch, is_long_type)).max(*constants);
                     Box::new(cut(batch, (PIECE_BYTES / widest.max(1)).clamp(1, rows_max as u64) as usize))
                 }
                 How::Joined { .. } => {

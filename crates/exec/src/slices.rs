@@ -156,17 +156,27 @@ pub fn evaluated(expression: &Arc<dyn PhysicalExpr>, batch: &RecordBatch) -> Res
     while start < all {
         let count = rows.min(all - start);
         let slice = batch.slice(start, count);
-        match within(BYTES_AT_ONCE, || expression.evaluate(&slice))? {
+        match within_if_several(count, BYTES_AT_ONCE, || expression.evaluate(&slice))? {
             Some(values) if count == all => return Ok(values),
             Some(values) => {
                 parts.push(values.into_array(count)?);
                 start += count;
             }
-            None => rows = (count / 2).max(1),
+            None => rows = count / 2,
         }
     }
     let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
     Ok(ColumnarValue::Array(concat(&parts)?))
+}
+
+/// Runs something that calls functions for some rows; returns `None` where they would give more than so many
+/// bytes, and there are fewer rows to try. For one row they may give more: those in a function of a list's
+/// elements are called for all of these.
+fn within_if_several<T>(rows: usize, bytes: u64, run: impl FnOnce() -> Result<T>) -> Result<Option<T>> {
+    match rows {
+        0 | 1 => run().map(Some),
+        _ => within(bytes, run),
+    }
 }
 
 /// Says whether values of a type are all as long as each other.
@@ -206,8 +216,8 @@ impl Rest {
         let batch = self.batch.take()?;
         let mut rows = batch.num_rows().min(self.rows_at_once);
         loop {
-            match within(self.bytes, || self.computed.of(&batch.slice(0, rows))) {
-                Ok(None) => rows = (rows / 2).max(1),
+            match within_if_several(rows, self.bytes, || self.computed.of(&batch.slice(0, rows))) {
+                Ok(None) => rows /= 2,
                 Ok(Some(slice)) => {
                     if rows < batch.num_rows() {
                         self.rows_at_once = rows;

@@ -159,6 +159,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("levenshtein", Small, Cost::Distance),
     ("like_list", Small, Cost::Patterns),
     (LIKE_EACH, Small, Cost::Patterns),
+    ("list_string_agg", Listed, Cost::Output),
     ("lower", Times(3), Cost::Output),
     ("lpad", Padded, Cost::Output),
     ("ltrim", Small, Cost::Letters),
@@ -167,6 +168,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("nfc_normalize", Times(3), Cost::Output),
     ("normalize", Times(11), Cost::Output),
     ("overlay", Joined, Cost::Output),
+    ("printf", Composed, Cost::Output),
     ("range", Series, Cost::Output),
     ("regexp_count", Small, Cost::Pattern),
     ("regexp_extract_all", Cut, Cost::Pattern),
@@ -550,9 +552,11 @@ impl Output {
 /// Returns the width that a specifier of format() begins with; it is never greater.
 fn width_of(specifier: &str) -> u64 {
     const WIDTH_MAX: u64 = 1 << 20;
-    let end = specifier.find(|c: char| !c.is_ascii_digit() && c != '$' && c != '-');
+    // Those of printf() are more than those of format().
+    const FLAGS: [char; 5] = ['$', '-', '+', ' ', '#'];
+    let end = specifier.find(|c: char| !c.is_ascii_digit() && !FLAGS.contains(&c));
     let options = &specifier[..end.unwrap_or(specifier.len())];
-    let width = options.rsplit(['$', '-']).next().unwrap_or_default();
+    let width = options.rsplit(FLAGS).next().unwrap_or_default();
     if width.is_empty() { 0 } else { width.parse().map_or(WIDTH_MAX, |width: u64| width.min(WIDTH_MAX)) }
 }
 
@@ -1099,6 +1103,7 @@ mod tests {
         }
         let format = |pattern: &str| Composed.of_row(&[Argument::of(&view(pattern), 1).unwrap()], 0);
         assert_eq!(format("100"), 3);
+        assert_eq!(format("%+5000d%#- 300s"), 15 + 5000 + 300);
         assert_eq!(format("%1$5000s%s%2$-7000L%99999999999999999999s"), 41 + 5000 + 2 + 7000 + (1 << 20));
     }
 

@@ -207,7 +207,10 @@ fn may_be_zoned(expr: &Expr) -> bool {
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Plus | Operator::Minus),
         Expr::ScalarFunction(call) => {
             let name = call.func.name();
-            ZONED.contains(&name) || ZONED_TOGETHER.contains(&name) || SERIES.contains(&name)
+            ZONED.contains(&name)
+                || ZONED_TOGETHER.contains(&name)
+                || SERIES.contains(&name)
+                || NAMING.contains(&name)
         }
         _ => false,
     }
@@ -224,6 +227,10 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
         *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), zoned));
     };
     let is_try = matches!(expr, Expr::TryCast(_));
+    let is_naming = matches!(&expr, Expr::ScalarFunction(call) if NAMING.contains(&call.func.name()));
+    if is_naming && let Ok(Timestamp(_, Some(named))) = expr.get_type(schema) {
+        zone_name::of_table(&named)?;
+    }
     let is_series = matches!(&expr, Expr::ScalarFunction(call) if SERIES.contains(&call.func.name()));
     let given = if is_series { expr.get_type(schema).ok() } else { None };
     match &mut expr {
@@ -571,6 +578,9 @@ const SERIES: [&str; 2] = ["generate_series", "range"];
 
 /// Functions of what they show at several.
 const ZONED_TOGETHER: [&str; 4] = ["age", "date_diff", "date_sub", "time_bucket"];
+
+/// Functions whose arguments name the zone of their type, which DataFusion takes as it is.
+const NAMING: [&str; 3] = ["arrow_cast", "arrow_try_cast", "from_unixtime"];
 
 fn of_zone(of: &DataType) -> Option<Arc<str>> {
     match of {

@@ -15,6 +15,10 @@ use std::path::Path;
 /// The bytes that a batch may have after decompression.
 const BATCH_BYTES_MAX: u64 = 4 << 30;
 
+/// The rows that a batch may have, whatever its bytes: columns of NULLs have none. Others have a bit for
+/// each.
+const ROWS_FREE: u64 = 1 << 24;
+
 /// LZ4 makes no more of a byte.
 const LZ4_RATIO_MAX: u64 = 255;
 
@@ -161,10 +165,7 @@ impl Lengths<'_> {
     }
 
     fn check_batch(&self, batch: &RecordBatch<'_>, at: u64, body: u64) -> Checked {
-        let Some(compression) = batch.compression() else {
-            self.batch_bytes.set(self.batch_bytes.get().max(body));
-            return Ok(());
-        };
+        let compression = batch.compression();
         let mut total: u64 = 0;
         for buffer in batch.buffers().iter().flatten() {
             let (Ok(offset), Ok(length)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length()))
@@ -174,9 +175,7 @@ impl Lengths<'_> {
             if offset.checked_add(length).is_none_or(|end| end > body) {
                 return Err("a buffer is not within its body".into());
             }
-            if length < 8 {
-                continue;
-            }
+            let Some(compression) = compression.filter(|_| length >= 8) else { continue };
             let prefix = self.bytes(at + offset, 8)?.try_into().map_or(0, i64::from_le_bytes);
             // -1 marks a buffer that is not compressed.
             let bytes = u64::try_from(prefix).unwrap_or(length);
@@ -186,11 +185,28 @@ impl Lengths<'_> {
             }
             total = total.saturating_add(bytes);
         }
+        if compression.is_none() {
+            total = body;
+        }
+        check_rows(batch, total)?;
         self.batch_bytes.set(self.batch_bytes.get().max(total));
-        match total > BATCH_BYTES_MAX {
+        match compression.is_some() && total > BATCH_BYTES_MAX {
             true => Err(format!("a batch would become {total} bytes, and one may be {BATCH_BYTES_MAX}")),
             false => Ok(()),
         }
+    }
+}
+
+/// Checks how many rows a batch says that it has: who counts them reads no column.
+fn check_rows(batch: &RecordBatch<'_>, bytes: u64) -> Checked {
+    let rows = u64::try_from(batch.length()).map_err(|_| "a batch has a negative length")?;
+    let first = batch.nodes().and_then(|nodes| nodes.iter().next()).map(|column| column.length());
+    if let Some(first) = first.filter(|first| *first != batch.length()) {
+        return Err(format!("a batch has {rows} rows, and its first column {first}"));
+    }
+    match rows > bytes.saturating_mul(8).max(ROWS_FREE) {
+        true => Err(format!("a batch of {bytes} bytes cannot have {rows} rows")),
+        false => Ok(()),
     }
 }
 
@@ -265,6 +281,51 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn checked(bytes: &[u8]) -> Result<Known> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.arrow");
+        std::fs::write(&path, bytes).unwrap();
+        check(&File::open(&path).unwrap(), &path)
+    }
+
+    #[test]
+    fn a_batch_has_the_rows_of_its_first_column() {
+        let whole = written(None, false);
+        assert!(checked(&whole).is_ok());
+        // Those of the batch, and of each column.
+        let number = 500_i64.to_le_bytes();
+        let places: Vec<usize> =
+            (0..whole.len() - 8).filter(|at| whole[*at..].starts_with(&number)).collect();
+        let set = |bytes: &mut [u8], at: usize, rows: i64| {
+            bytes[at..at + 8].copy_from_slice(&rows.to_le_bytes());
+        };
+        let mut refused = 0;
+        for at in &places {
+            let mut bytes = whole.clone();
+            set(&mut bytes, *at, i64::MAX / 2);
+            refused += usize::from(checked(&bytes).is_err_and(|error| error.message().contains(" rows")));
+        }
+        assert!(refused >= 2, "{refused} of {places:?}");
+        let mut bytes = whole.clone();
+        places.iter().for_each(|at| set(&mut bytes, *at, i64::MAX / 2));
+        let error = checked(&bytes).unwrap_err();
+        assert!(error.message().contains("cannot have 4611686018427387903 rows"), "{error}");
+    }
+
+    #[test]
+    fn a_buffer_is_within_its_body() {
+        let whole = written(None, true);
+        let mut refused = 0;
+        // Buffers stand in the message of the batch, before its body, each with where it is.
+        for at in (0..whole.len().min(4096) - 8).step_by(8) {
+            let mut bytes = whole.clone();
+            bytes[at..at + 8].copy_from_slice(&(1_i64 << 40).to_le_bytes());
+            let error = checked(&bytes).err();
+            refused += usize::from(error.is_some_and(|error| error.message().contains("within its body")));
+        }
+        assert!(refused > 2, "{refused}");
     }
 
     #[test]

@@ -156,6 +156,22 @@ async fn footers_that_count_wrongly_do_not_hide_rows() {
 }
 
 #[tokio::test]
+async fn row_groups_have_the_rows_of_their_columns() {
+    let directory = TestDirectory::new("groups");
+    let file = parquet(&batch(vec![("a", numbers(vec![Some(1), None, Some(3), None]))]));
+    for rows in [1, 3, i64::MAX / 4] {
+        let damaged = with_footer(&file, |metadata| {
+            let counted = |group: &RowGroupMetaData| group.clone().into_builder().set_num_rows(rows).build();
+            let groups = metadata.row_groups().iter().map(counted);
+            ParquetMetaData::new(metadata.file_metadata().clone(), groups.collect::<Result<_, _>>().unwrap())
+        });
+        let path = directory.write("a.parquet", damaged);
+        let error = query(&format!("SELECT count(*) FROM read_parquet('{path}')")).await.unwrap_err();
+        assert!(error.contains(&format!("has 2 values for {rows} rows")), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn nulls_that_statistics_do_not_count_are_found() {
     let directory = TestDirectory::new("nulls");
     let file = parquet(&batch(vec![("a", numbers(vec![Some(1), None, Some(3)]))]));

@@ -209,7 +209,7 @@ fn checked(metadata: ParquetMetaData, length: u64) -> Checked<ParquetMetaData> {
         let sum = rows.checked_add(group.num_rows()).filter(|_| group.num_rows() >= 0);
         rows = sum.ok_or_else(|| within(&format!("has {} rows", group.num_rows())))?;
         for column in group.columns() {
-            check_column(column, length)
+            check_column(column, group.num_rows(), length)
                 .map_err(|why| within(&format!("has a column {} that {why}", column.column_path())))?;
         }
     }
@@ -245,12 +245,22 @@ fn checked(metadata: ParquetMetaData, length: u64) -> Checked<ParquetMetaData> {
     Ok(ParquetMetaData::new(own, groups.map_err(|error| error.to_string())?))
 }
 
-/// Checks that a column's bytes are in the file.
-fn check_column(column: &ColumnChunkMetaData, length: u64) -> Checked {
+/// Checks that a column of a row group has a value for each of its rows, and that its bytes are in the file.
+/// Who counts rows reads no column.
+fn check_column(column: &ColumnChunkMetaData, rows: i64, length: u64) -> Checked {
+    let values = column.num_values();
+    let has_values = match column.column_descr().max_rep_level() {
+        0 => values == rows,
+        // Lists have one at least.
+        _ => values >= rows,
+    };
+    if !has_values {
+        return Err(format!("has {values} values for {rows} rows"));
+    }
     let begin = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
     let end = u64::try_from(begin).ok().zip(u64::try_from(column.compressed_size()).ok());
     let end = end.and_then(|(begin, bytes)| begin.checked_add(bytes));
-    let is_empty = column.num_values() == 0;
+    let is_empty = values == 0;
     match end {
         Some(end) if end <= length || is_empty => Ok(()),
         _ => Err(format!("has {} bytes at {begin}, and the file has {length}", column.compressed_size())),

@@ -45,6 +45,7 @@ impl Rejected {
             (Advice::Function, None) => format!("; {leave_out}"),
             // No type reads it.
             (Advice::Function, Some(_)) if self.reason.contains(OF_ENCODING) => format!(", or {leave_out}"),
+            (Advice::Function, Some(_)) if self.reason.ends_with("as VARCHAR") => format!("; {leave_out}"),
             (Advice::Function, Some((_, name))) => {
                 let name = name.replace('\'', "''");
                 format!(

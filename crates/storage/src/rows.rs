@@ -266,23 +266,60 @@ pub(crate) fn encode_rows(batch: &RecordBatch) -> Result<Vec<u8>> {
         .map_err(ipc_error)?;
     let mut bytes = Vec::new();
     write_message(&mut bytes, message, &options).map_err(ipc_error)?;
+    pad(&mut bytes, &batch.schema())?;
     Ok(bytes)
+}
+
+/// Adds zeros where values take no bytes, as structures without fields do: who reads a message believes no
+/// length that it has no bytes for.
+fn pad(bytes: &mut Vec<u8>, schema: &Schema) -> Result<()> {
+    let mut types = Vec::new();
+    schema.fields().iter().for_each(|field| push_types(field.data_type(), &mut types));
+    if !types.into_iter().any(takes_no_bytes) {
+        return Ok(());
+    }
+    let (metadata, _) = metadata_and_body(bytes).ok_or_else(no_message)?;
+    let message = root_as_message(metadata).map_err(ipc_error)?;
+    let nodes = message.header_as_record_batch().and_then(|header| header.nodes()).ok_or_else(no_message)?;
+    let longest = nodes.iter().filter_map(|node| usize::try_from(node.length()).ok()).max().unwrap_or(0);
+    let needed = 8 + metadata.len() + longest.div_ceil(8);
+    if bytes.len() < needed {
+        bytes.resize(needed, 0);
+    }
+    Ok(())
+}
+
+/// Says whether a type has values, but no bytes for them.
+fn takes_no_bytes(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(fields) => fields.is_empty(),
+        DataType::FixedSizeList(_, length) | DataType::FixedSizeBinary(length) => *length == 0,
+        _ => false,
+    }
+}
+
+fn no_message() -> Error {
+    ipc_error("not a record batch message")
+}
+
+/// Returns the two parts of a message.
+fn metadata_and_body(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let word = |at: usize| bytes.get(at..at + 4).and_then(|word| <[u8; 4]>::try_from(word).ok());
+    if word(0) != Some([0xFF; 4]) {
+        return None;
+    }
+    let metadata_bytes = u32::from_le_bytes(word(4)?) as usize;
+    bytes[8..].split_at_checked(metadata_bytes)
 }
 
 /// # Errors
 /// `Corrupt` when the bytes are not one message with rows of that schema.
 pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result<RecordBatch> {
-    let damaged = || ipc_error("not a record batch message");
-    let word = |at: usize| bytes.get(at..at + 4).and_then(|word| <[u8; 4]>::try_from(word).ok());
-    if word(0) != Some([0xFF; 4]) {
-        return Err(damaged());
-    }
-    let metadata_bytes = u32::from_le_bytes(word(4).ok_or_else(damaged)?) as usize;
-    let (metadata, body) = bytes[8..].split_at_checked(metadata_bytes).ok_or_else(damaged)?;
+    let (metadata, body) = metadata_and_body(bytes).ok_or_else(no_message)?;
     let message = root_as_message(metadata).map_err(ipc_error)?;
-    let header = message.header_as_record_batch().ok_or_else(damaged)?;
+    let header = message.header_as_record_batch().ok_or_else(no_message)?;
     if !lies_within(&header, schema, body.len()) {
-        return Err(damaged());
+        return Err(no_message());
     }
     let buffer = Buffer::from(body);
     let batch = read_record_batch(&buffer, header, schema.clone(), &HashMap::new(), None, &message.version())
@@ -398,6 +435,7 @@ mod tests {
     use arrow_array::types::Int32Type;
     use arrow_array::*;
     use arrow_buffer::{NullBuffer, OffsetBuffer};
+    use arrow_schema::Fields;
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -488,6 +526,26 @@ mod tests {
             let bytes = encode_rows(&rows).unwrap();
             let error = decode_rows(&bytes, &rows.schema(), 2).unwrap_err();
             assert_eq!(error.kind(), hypostyle_types::ErrorKind::Corrupt, "{error}");
+        }
+    }
+
+    #[test]
+    fn values_without_bytes_are_rows_of_the_log() {
+        let structs =
+            |rows| StructArray::try_new_with_length(Fields::empty(), Vec::new(), None, rows).unwrap();
+        let member = Arc::new(Field::new("item", DataType::Struct(Fields::empty()), true));
+        let offsets = OffsetBuffer::<i64>::from_lengths([1000]);
+        let list = LargeListArray::new(member, offsets, Arc::new(structs(1000)), None);
+        let blobs = FixedSizeBinaryArray::try_new_with_len(0, Buffer::default(), None, 3).unwrap();
+        let item = Arc::new(Field::new("item", DataType::Int32, true));
+        let none = Arc::new(Int32Array::from(Vec::<i32>::new()));
+        let lists = FixedSizeListArray::try_new_with_length(item, 0, none, None, 3).unwrap();
+        let arrays: [ArrayRef; 4] = [Arc::new(structs(3)), Arc::new(list), Arc::new(blobs), Arc::new(lists)];
+        for array in arrays {
+            let (of, count) = (array.data_type().clone(), array.len());
+            let rows = RecordBatch::try_from_iter([("a", array)]).unwrap();
+            let bytes = encode_rows(&rows).unwrap();
+            assert_eq!(decode_rows(&bytes, &rows.schema(), count as u64).unwrap(), rows, "{of}");
         }
     }
 

@@ -311,21 +311,51 @@ def _storable(np: Any, name: str, dtype: Any) -> Any:
 
 
 def plain_object(value: Any) -> Any:
-    """Return a NumPy scalar or array as Python objects; called by the native module.
+    """Return a NumPy scalar, or an array, as Python objects; called by the native module.
 
     Raises:
-        ValueError: the value is finer than microseconds, which Python's datetime cannot hold, or is of a
+        ValueError: the value is finer than microseconds or in a year that Python's datetime has not, or is of a
             dtype that Python has no class for.
     """
+    if not hasattr(value, "dtype"):
+        # An item of an array of objects, or of a pandas Series.
+        return value
     if getattr(value, "ndim", 0):
         return [plain_object(item) for item in value]
-    if value.dtype.kind in "Mm":
-        coarse = value.astype(f"{value.dtype.kind}8[us]")
-        if coarse != value and coarse == coarse:
-            raise ValueError(f"{value!r} is finer than microseconds; put it in an array of its own dtype")
-        return coarse.item()
+    kind = getattr(value.dtype, "kind", None)
+    if kind is None:
+        if hasattr(value, "to_list"):
+            return value.to_list()
+        raise ValueError(f"a value of the Python type {type(value).__name__} fits no SQL type; pass a list")
+    if names := getattr(value.dtype, "names", None):
+        return {name: plain_object(value[name]) for name in names}
+    if getattr(value, "mask", False):
+        return None
+    if kind in "Mm":
+        return _plain_moment(value)
     plain = value.item() if hasattr(value, "item") else value
     if hasattr(plain, "dtype"):
         # A long double gives itself.
         raise ValueError(f"a value of the dtype {plain.dtype} fits no SQL type")
+    return plain
+
+
+def _plain_moment(value: Any) -> Any:
+    """Return a NumPy datetime64 or timedelta64 as Python's datetime or timedelta."""
+    np = require("numpy", "a datetime64")
+    kind = value.dtype.kind
+    if kind == "m" and np.datetime_data(value.dtype)[0] in ("Y", "M"):
+        raise ValueError(f"{value!r} has no number of days; pass a hypostyle.Interval")
+    coarse = value.astype(f"{kind}8[us]")
+    if np.isnat(coarse):
+        return None
+    elsewhere = "put it in an array of its own dtype"
+    if coarse != value:
+        raise ValueError(f"{value!r} is finer than microseconds; {elsewhere}")
+    if coarse.astype(value.dtype) != value:
+        # NumPy goes around to another value, in comparisons, too.
+        raise ValueError(f"{value!r} is out of range for microseconds; {elsewhere}")
+    plain = coarse.item()
+    if isinstance(plain, int):
+        raise ValueError(f"{value!r} is in a year that Python's datetime has not; {elsewhere}")
     return plain

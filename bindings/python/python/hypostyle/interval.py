@@ -6,6 +6,8 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 
+from hypostyle import errors
+
 _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):?(\d{2})")
 
 
@@ -24,7 +26,20 @@ class Interval:
 
 @functools.cache
 def time_zone(name: str) -> datetime.tzinfo:
-    """Return the time zone of an Arrow name: "UTC", "Europe/Rome" or an offset such as "+02:00"."""
+    """Return the time zone of an Arrow name: "UTC", "Europe/Rome" or an offset such as "+02:00".
+
+    Raises:
+        DataError: there is no such zone. Files have any names.
+    """
+    try:
+        return _zone(name)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise errors.DataError(
+            f'a column has the time zone "{name}", which Python does not know; CAST it to TIMESTAMPTZ or to text'
+        ) from error
+
+
+def _zone(name: str) -> datetime.tzinfo:
     if name in ("UTC", "Z", "Etc/UTC"):
         return datetime.UTC
     if match := _OFFSET.fullmatch(name):

@@ -304,7 +304,7 @@ impl<'py> Converter<'py> {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let py = self.py;
         let Kind::Map(keys, values) = &mut self.kind else { return Err(self.unsupported()) };
-        let array = self.array.clone();
+        let (array, name) = (self.array.clone(), &self.name);
         range
             .map(|row| {
                 if array.is_null(row) {
@@ -312,7 +312,14 @@ impl<'py> Converter<'py> {
                 }
                 let dict = PyDict::new(py);
                 for (key, value) in keys.convert(items(row))?.into_iter().zip(values.convert(items(row))?) {
-                    dict.set_item(key, value)?;
+                    // Lists and dicts have no hash.
+                    dict.set_item(key, value).map_err(|_| {
+                        let message = format!(
+                            "column \"{name}\" is a MAP with keys that no dict can have; use map_entries() or \
+                             arrow()"
+                        );
+                        error::invalid_input(py, message)
+                    })?;
                 }
                 Ok(dict.into_any())
             })

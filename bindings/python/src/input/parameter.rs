@@ -24,9 +24,11 @@ pub fn parameters(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<
     if given.is_instance_of::<PyString>() {
         return Err(error::invalid_input(py, "parameters are a list, tuple or dict, not a str"));
     }
-    let positional = given.try_iter().map_err(|_| {
-        error::invalid_input(py, format!("parameters are a list, tuple or dict, not {}", given.get_type()))
-    })?;
+    let Ok(positional) = given.try_iter() else {
+        let class = given.get_type().name()?;
+        let message = format!("parameters are a list, tuple or dict, and not of the Python type {class}");
+        return Err(error::invalid_input(py, message));
+    };
     let positional = positional.enumerate().map(|(index, value)| scalar(&format!("${}", index + 1), &value?));
     Ok(Parameters::Positional(positional.collect::<PyResult<_>>()?))
 }

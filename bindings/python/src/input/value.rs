@@ -84,7 +84,10 @@ impl Value {
             return Ok(Self::Boolean(boolean.is_true()));
         }
         if let Ok(integer) = value.cast::<PyInt>() {
-            return Ok(Self::Integer(integer.extract()?));
+            return match integer.extract::<i128>() {
+                Ok(integer) => Ok(Self::Integer(integer)),
+                Err(_) => Self::long_integer(integer),
+            };
         }
         if let Ok(float) = value.cast::<PyFloat>() {
             let float = float.value();
@@ -161,6 +164,22 @@ impl Value {
         levels: usize,
     ) -> PyResult<Self> {
         items.map(|item| Self::within(&item, nan_is_null, levels)).collect::<PyResult<_>>().map(Self::List)
+    }
+
+    /// Converts an integer beyond 128 bits.
+    fn long_integer(value: &Bound<'_, PyInt>) -> PyResult<Self> {
+        let py = value.py();
+        let too_long =
+            || PyValueError::new_err(format!("an integer of more than {DIGITS_MAX} digits fits no DECIMAL"));
+        // Python makes no text of one that is very long.
+        if value.call_method0(intern!(py, "bit_length"))?.extract::<usize>()? > 256 {
+            return Err(too_long());
+        }
+        let text: String =
+            py.get_type::<PyInt>().call_method1(intern!(py, "__repr__"), (value,))?.extract()?;
+        let digits = text.trim_start_matches('-').len();
+        let unscaled = i256::from_string(&text).filter(|_| digits <= DIGITS_MAX).ok_or_else(too_long)?;
+        Ok(Self::Decimal { unscaled, digits, scale: 0 })
     }
 
     fn decimal(value: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<Self> {

@@ -107,6 +107,7 @@ impl<'a> Names<'a> {
             let message = format!("\"{folded}\" is the name of several items of SELECT");
             return Err(refused("42702", message));
         }
+        self.scope.tables.count_parts(&item.expr, &folded)?;
         let empty = DFSchema::empty();
         let schema = self.scope.frame().map_or(&empty, |frame| frame.plan.schema().as_ref());
         let (_, field) = item.expr.to_field(schema)?;

@@ -118,16 +118,19 @@ fn table(name: &ObjectName, alias: Option<&TableAlias>, scope: &Scope<'_>) -> Re
     let source = scope.tables.source(reference.clone()).ok_or_else(|| missing(name, &parts))?;
     let plan = LogicalPlanBuilder::scan(reference.clone(), source, None)?.build()?;
     let key = key_of(&plan, scope);
-    let plan = match &reference {
-        // DataFusion takes a name with a schema for that of any table without one.
-        TableReference::Partial { table, .. } | TableReference::Full { table, .. }
-            if alias.is_none() && scope.tables.has_several(table) =>
-        {
-            LogicalPlanBuilder::from(plan)
-                .alias(TableReference::bare(scope.tables.new_name(table)))?
-                .build()?
+    // DataFusion takes a name with a schema for that of any table without one.
+    let is_ambiguous = || match &reference {
+        TableReference::Bare { table } => scope.is_taken(table),
+        TableReference::Partial { table, .. } | TableReference::Full { table, .. } => {
+            scope.tables.has_several(table) || scope.is_taken(table)
         }
-        _ => plan,
+    };
+    let plan = match alias.is_none() && is_ambiguous() {
+        true => {
+            let name = TableReference::bare(scope.tables.new_name(reference.table()));
+            LogicalPlanBuilder::from(plan).alias(name)?.build()?
+        }
+        false => plan,
     };
     let names = plan.schema().fields().iter().map(|field| field.name().clone()).collect();
     let rows = Rows { plan, names };
@@ -187,7 +190,11 @@ fn relation(rows: Rows, alias: Option<&TableAlias>, own: Option<&str>, scope: &S
         Some(alias) => (named(rows, alias)?, Some(fold(&alias.name))),
         None => (rows, own.map(str::to_string)),
     };
-    let in_plan = name.clone().unwrap_or_else(|| scope.tables.new_name("derived"));
+    let in_plan = match &name {
+        Some(name) if scope.is_taken(name) => scope.tables.new_name(name),
+        Some(name) => name.clone(),
+        None => scope.tables.new_name("derived"),
+    };
     let in_plan = TableReference::bare(in_plan);
     let has_name = match &rows.plan {
         LogicalPlan::SubqueryAlias(alias) => alias.alias == in_plan,

@@ -20,6 +20,9 @@ use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 
+/// Keys of a CUBE of which one stands twice: it is written out, as twice as many sets with each.
+const TWINS_OF_CUBE_MAX: usize = 12;
+
 /// Binds the keys of GROUP BY; `None` where there is none.
 ///
 /// # Errors
@@ -40,10 +43,10 @@ pub fn keys(group_by: &GroupByExpr, names: &Names<'_>) -> Result<Option<Vec<Expr
     for expr in written {
         match expr {
             SqlExpr::Rollup(sets) => {
-                keys.push(Expr::GroupingSet(GroupingSet::Rollup(single(sets_of(sets, names)?)?)));
+                keys.push(Expr::GroupingSet(rollup(single(sets_of(sets, names)?)?)));
             }
             SqlExpr::Cube(sets) => {
-                keys.push(Expr::GroupingSet(GroupingSet::Cube(single(sets_of(sets, names)?)?)));
+                keys.push(Expr::GroupingSet(cube(single(sets_of(sets, names)?)?)?));
             }
             SqlExpr::GroupingSets(sets) => {
                 keys.push(Expr::GroupingSet(GroupingSet::GroupingSets(sets_of(sets, names)?)));
@@ -56,13 +59,7 @@ pub fn keys(group_by: &GroupByExpr, names: &Names<'_>) -> Result<Option<Vec<Expr
             expr => keys.push(key(expr, names)?),
         }
     }
-    let mut once: Vec<Expr> = Vec::with_capacity(keys.len());
-    for key in keys {
-        if !once.contains(&key) {
-            once.push(key);
-        }
-    }
-    with_modifiers(once, modifiers).map(Some)
+    with_modifiers(once(&keys), modifiers).map(Some)
 }
 
 /// Says whether an expression has an aggregate or a window function.
@@ -74,8 +71,8 @@ fn is_computed(expr: &Expr) -> bool {
 fn with_modifiers(keys: Vec<Expr>, modifiers: &[GroupByWithModifier]) -> Result<Vec<Expr>> {
     match modifiers {
         [] => Ok(keys),
-        [GroupByWithModifier::Rollup] => Ok(vec![Expr::GroupingSet(GroupingSet::Rollup(keys))]),
-        [GroupByWithModifier::Cube] => Ok(vec![Expr::GroupingSet(GroupingSet::Cube(keys))]),
+        [GroupByWithModifier::Rollup] => Ok(vec![Expr::GroupingSet(rollup(keys))]),
+        [GroupByWithModifier::Cube] => Ok(vec![Expr::GroupingSet(cube(keys)?)]),
         _ => Err(unsupported("this clause behind GROUP BY")),
     }
 }
@@ -103,6 +100,42 @@ fn sets_of(sets: &[Vec<SqlExpr>], names: &Names<'_>) -> Result<Vec<Vec<Expr>>> {
     Ok(bound)
 }
 
+/// Returns keys without those that stand before them.
+fn once(keys: &[Expr]) -> Vec<Expr> {
+    let mut once: Vec<Expr> = Vec::with_capacity(keys.len());
+    for key in keys {
+        if !once.contains(key) {
+            once.push(key.clone());
+        }
+    }
+    once
+}
+
+/// Returns the sets of a ROLLUP. One that has a key twice is written out: each set has it once.
+fn rollup(keys: Vec<Expr>) -> GroupingSet {
+    match once(&keys).len() == keys.len() {
+        true => GroupingSet::Rollup(keys),
+        false => {
+            GroupingSet::GroupingSets((0..=keys.len()).rev().map(|count| once(&keys[..count])).collect())
+        }
+    }
+}
+
+/// Returns the sets of a CUBE, as those of a ROLLUP.
+fn cube(keys: Vec<Expr>) -> Result<GroupingSet> {
+    if once(&keys).len() == keys.len() {
+        return Ok(GroupingSet::Cube(keys));
+    }
+    if keys.len() > TWINS_OF_CUBE_MAX {
+        return Err(unsupported("so large a CUBE with a key that stands twice"));
+    }
+    let set = |chosen: u32| {
+        let of_set = keys.iter().enumerate().filter(|(place, _)| chosen & (1 << place) != 0);
+        once(&of_set.map(|(_, key)| key.clone()).collect::<Vec<_>>())
+    };
+    Ok(GroupingSet::GroupingSets((0..1_u32 << keys.len()).rev().map(set).collect()))
+}
+
 /// Returns the keys of ROLLUP and CUBE. Lists among them have been written out as sets.
 fn single(sets: Vec<Vec<Expr>>) -> Result<Vec<Expr>> {
     match sets.iter().all(|set| set.len() == 1) {
@@ -123,8 +156,11 @@ fn key(expr: &SqlExpr, names: &Names<'_>) -> Result<Expr> {
         }
         None => expression::bind(expr, names)?,
     };
+    if !find_window_exprs(std::iter::once(&key)).is_empty() {
+        return Err(refused("42P20", "window functions are not allowed in GROUP BY"));
+    }
     match is_computed(&key) {
-        true => Err(refused("42803", "aggregates and window functions are not allowed in GROUP BY")),
+        true => Err(refused("42803", "aggregates are not allowed in GROUP BY")),
         false => Ok(key),
     }
 }

@@ -72,6 +72,10 @@ pub fn bind(query: &Query, scope: &Scope<'_>) -> Result<LogicalPlan> {
 fn bound(query: &Query, scope: &Scope<'_>) -> Result<Rows> {
     let scope = with::defined(query.with.as_ref(), scope)?;
     let rows = match query.body.as_ref() {
+        SetExpr::Table(table) => {
+            let all = set_operation::of_table(table)?;
+            scope.rows(&Query { order_by: query.order_by.clone(), ..all })?
+        }
         SetExpr::Select(select) => select::bind(select, query.order_by.as_ref(), &scope)?,
         body => {
             let rows = set_operation::bind(body, &scope)?;

@@ -19,6 +19,9 @@ use hypostyle_error::column_name::ONE_OF;
 use hypostyle_sql::identifier::fold;
 use std::sync::Arc;
 
+/// The relation that items have while the keys beside them are looked at.
+const ITEMS: &str = "__items";
+
 /// Binds the keys of a query whose items have names.
 ///
 /// # Errors
@@ -190,16 +193,20 @@ fn with_keys(
     }
     let columns: Vec<Column> = outputs.iter().map(column_of).collect();
     let pairs = items.iter().zip(&columns).filter(|(item, _)| !is_literal(&item.expr));
+    // What is computed below may be called as an item is.
+    let of_items = |column: &Column| Expr::Column(Column::new(Some(ITEMS), &column.name));
     let pairs: Vec<(Expr, Expr)> =
-        pairs.map(|(item, column)| (item.expr.clone(), Expr::Column(column.clone()))).collect();
+        pairs.map(|(item, column)| (item.expr.clone(), of_items(column))).collect();
     let mut keys = Vec::with_capacity(order.len());
     for Key { by, ascending, nulls_first } in order {
         let key = match by {
             By::Item(place) => Expr::Column(columns[place].clone()),
             By::Expr(expr) => {
                 let over = replaced(expr.clone(), &pairs)?;
-                if is_over(&over, &columns)? {
-                    over
+                if is_over_items(&over)? {
+                    let places =
+                        columns.iter().map(|column| (of_items(column), Expr::Column(column.clone())));
+                    replaced(over, &places.collect::<Vec<_>>())?
                 } else if is_distinct {
                     return Err(no_item());
                 } else {
@@ -229,14 +236,16 @@ fn no_item() -> DataFusionError {
     refused("42P10", "for SELECT DISTINCT, the expressions of ORDER BY must appear in select list")
 }
 
-/// Says whether an expression is of some columns alone, and has no subqueries.
-fn is_over(expr: &Expr, columns: &[Column]) -> Result<bool> {
+/// Says whether an expression is of items alone, and has no subqueries.
+fn is_over_items(expr: &Expr) -> Result<bool> {
     let mut has_subquery = false;
     each_subquery(expr, &mut |_| {
         has_subquery = true;
         Ok(())
     })?;
-    Ok(!has_subquery && expr.column_refs().into_iter().all(|column| columns.contains(column)))
+    let is_item =
+        |column: &Column| column.relation.as_ref().is_some_and(|relation| relation.table() == ITEMS);
+    Ok(!has_subquery && expr.column_refs().into_iter().all(is_item))
 }
 
 /// Returns keys as those of the rows that items are computed of.
@@ -304,8 +313,7 @@ pub fn of_result(rows: Rows, order: Option<&OrderBy>, scope: &Scope<'_>) -> Resu
         columns.iter().map(|seen| Item { name: seen.name.clone(), expr: seen.expr.clone() }).collect();
     let frame = Frame::new(plan, columns, Vec::new());
     let expr = {
-        let outermost = Scope::new(scope.tables);
-        let inner = outermost.over(&frame);
+        let inner = scope.over(&frame);
         let names = Names { items: &items, around_first: false, ..Names::of(&inner) };
         let keys = keys(order, &names)?;
         sorts(keys, &items)

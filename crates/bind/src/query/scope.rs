@@ -4,14 +4,16 @@
 use crate::query::frame::{Frame, Meant, Relation, Seen, meant};
 use crate::query::refusal::internal;
 use crate::query::rows::Rows;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, ResolvedTableReference, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::TableSource;
+use datafusion::logical_expr::{Expr, TableSource};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Ident, Query, Statement, TableFactor, Visitor};
 use hypostyle_error::column_name::ONE_OF;
+use hypostyle_error::complexity::too_complex;
 use hypostyle_error::{ambiguous_column, external, no_column};
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::plain::alias_of;
@@ -21,6 +23,11 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// Operators, values and calls of an item that others name.
+const NAMED_PARTS_MAX: usize = 4_096;
+/// Those of all items that are named in a statement.
+const ALL_NAMED_PARTS_MAX: usize = 131_072;
 
 /// Binds a query within another one. The clauses that have queries know it by this alone, so that none of
 /// them names those that it has.
@@ -33,6 +40,8 @@ pub struct Tables<'a> {
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The names that were made for what has none.
     made: Cell<usize>,
+    /// How many parts the items have that were named, each as often as it was.
+    parts: Cell<usize>,
     /// What the statement calls its relations, each as often as it does.
     relations: HashMap<String, usize>,
 }
@@ -60,7 +69,7 @@ impl<'a> Tables<'a> {
         }
         let mut relations = Relations(HashMap::new());
         let _all = walk(query, &mut relations);
-        Ok(Self { state, binder, sources, made: Cell::new(0), relations: relations.0 })
+        Ok(Self { state, binder, sources, made: Cell::new(0), parts: Cell::new(0), relations: relations.0 })
     }
 
     /// Returns the rows of a table, if it is there.
@@ -71,6 +80,25 @@ impl<'a> Tables<'a> {
     /// Says whether the statement has several relations of a name, in whatever schemas and clauses.
     pub fn has_several(&self, name: &str) -> bool {
         self.relations.get(name).is_some_and(|count| *count > 1)
+    }
+
+    /// Counts the parts of an item that another one names, and so has within it: items that name each other
+    /// would double each time.
+    ///
+    /// # Errors
+    /// `Syntax` (54001) for too many.
+    pub fn count_parts(&self, item: &Expr, name: &str) -> Result<()> {
+        let mut parts = 0;
+        item.apply(|_| {
+            parts += 1;
+            Ok(if parts > NAMED_PARTS_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        self.parts.set(self.parts.get() + parts);
+        if parts > NAMED_PARTS_MAX || self.parts.get() > ALL_NAMED_PARTS_MAX {
+            let message = format!("\"{name}\" stands for too long an expression where it is named");
+            return Err(external(too_complex(message)));
+        }
+        Ok(())
     }
 
     /// Returns a name that nothing else has, and that is shown as another one.
@@ -189,6 +217,13 @@ impl<'a> Scope<'a> {
             0 => self.frame,
             depth => self.frames_around().nth(depth - 1),
         }
+    }
+
+    /// Says whether a relation of the rows here or around has a name. Plans know those by their names alone:
+    /// one of a query within needs another one there.
+    pub fn is_taken(&self, name: &str) -> bool {
+        let has = |relation: &Relation| relation.name.last().is_some_and(|own| own == name);
+        self.frames().any(|(_, frame)| frame.relations.iter().any(has))
     }
 
     /// Returns all frames with their depths.

@@ -47,7 +47,10 @@ fn side(body: &SetExpr, scope: &Scope<'_>) -> Result<Rows> {
 }
 
 /// Returns `TABLE t` as a query of all of its columns.
-fn of_table(table: &Table) -> Result<Query> {
+///
+/// # Errors
+/// `Unsupported` for one without a name.
+pub fn of_table(table: &Table) -> Result<Query> {
     let Some(name) = &table.table_name else { return Err(unsupported("TABLE without a name")) };
     let parts = table.schema_name.iter().chain([name]).map(|part| build::name(part)).collect::<Vec<_>>();
     Ok(build::all_rows(build::table(parts, None)))

@@ -173,6 +173,7 @@ fn fields(
 /// `UnknownName` (42703) for a column that there is not.
 pub fn shown(columns: &[Seen], options: &WildcardAdditionalOptions, names: &Names<'_>) -> Result<Vec<Item>> {
     let excluded = excluded(options)?;
+    let of_relations = excluded_of_relations(options, names)?;
     let replaced = options.opt_replace.iter().flat_map(|replaced| &replaced.items);
     let replaced: Vec<(String, &SqlExpr)> =
         replaced.map(|item| (fold(&item.column_name), &item.expr)).collect();
@@ -193,7 +194,8 @@ pub fn shown(columns: &[Seen], options: &WildcardAdditionalOptions, names: &Name
         return Err(unknown("42703", format!("no column \"{name}\", which {what}"), name));
     }
     let mut items = Vec::with_capacity(columns.len());
-    for seen in columns.iter().filter(|seen| !excluded.contains(&seen.name)) {
+    let is_shown = |seen: &&Seen| !excluded.contains(&seen.name) && !of_relations.contains(&seen.expr);
+    for seen in columns.iter().filter(is_shown) {
         let expr = match replaced.iter().find(|(name, _)| *name == seen.name) {
             Some((_, expr)) => expression::bind(expr, names)?,
             None => seen.expr.clone(),
@@ -207,19 +209,40 @@ pub fn shown(columns: &[Seen], options: &WildcardAdditionalOptions, names: &Name
     }
 }
 
-/// Returns the names that a wildcard leaves out.
+/// Returns the names that a wildcard leaves out in EXCLUDE.
+fn names_excluded(options: &WildcardAdditionalOptions) -> &[ObjectName] {
+    match &options.opt_exclude {
+        None => &[],
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names,
+    }
+}
+
+/// Returns the names that a wildcard leaves out, whatever relations have them.
 fn excluded(options: &WildcardAdditionalOptions) -> Result<Vec<String>> {
-    let mut names = match &options.opt_exclude {
-        None => Vec::new(),
-        Some(ExcludeSelectItem::Single(name)) => vec![last_of(name).map_err(external)?],
-        Some(ExcludeSelectItem::Multiple(names)) => {
-            names.iter().map(|name| last_of(name).map_err(external)).collect::<Result<_>>()?
-        }
-    };
+    let alone = names_excluded(options).iter().filter(|name| name.0.len() == 1);
+    let mut names = alone.map(|name| last_of(name).map_err(external)).collect::<Result<Vec<_>>>()?;
     if let Some(except) = &options.opt_except {
         names.extend(std::iter::once(&except.first_element).chain(&except.additional_elements).map(fold));
     }
     Ok(names)
+}
+
+/// Returns the columns that a wildcard leaves out by their relations' names, too.
+fn excluded_of_relations(options: &WildcardAdditionalOptions, names: &Names<'_>) -> Result<Vec<Expr>> {
+    let mut columns = Vec::new();
+    for name in names_excluded(options).iter().filter(|name| name.0.len() > 1) {
+        let parts: Vec<Ident> = name.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+        match names.scope.qualified(&parts)? {
+            Some(named) if named.depth == 0 && named.parts == parts.len() => columns.push(named.seen.expr),
+            _ => {
+                let shown = last_of(name).map_err(external)?;
+                let message = format!("no column {name}, which EXCLUDE leaves out");
+                return Err(unknown("42703", message, &shown));
+            }
+        }
+    }
+    Ok(columns)
 }
 
 /// Returns the items of columns whose names match a pattern of ILIKE.

@@ -38,6 +38,13 @@ const SWITCH: Change = OneOf(&["on", "off", "true", "false", "yes", "no", "1", "
 const ON: Change = OneOf(&["on", "true", "yes", "1"]);
 const LEVELS: Change = OneOf(&["read uncommitted", "read committed", "repeatable read"]);
 
+/// The longest name of a client's program, which is cut there, as by PostgreSQL: the client is told of it in
+/// a message, of which drivers take no more than a few thousand bytes.
+const PROGRAM_BYTES_MAX: usize = 63;
+
+/// The bytes of a session's settings, with their names. Nothing else limits what a client makes up.
+const BYTES_MAX: usize = 1 << 20;
+
 /// Names as PostgreSQL shows them, with what they are at first and what they may become.
 const KNOWN: [(&str, &str, Change); 50] = [
     ("application_name", "", Free),
@@ -170,13 +177,13 @@ impl Settings {
 
     /// # Errors
     /// `42704` for a name that there is not, `55P02` for one that cannot be changed, `22023` for a
-    /// value that is not right. A name with a dot is the client's own.
+    /// value that is not right, `54000` for more than a session may keep. A name with a dot is the client's
+    /// own.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         let key = name.to_ascii_lowercase();
         let Some((known, _, change)) = known(name) else {
             if name.contains('.') || self.values.read().contains_key(&key) {
-                self.changed().insert(key, value.to_string());
-                return Ok(());
+                return self.keep(key, value.to_string());
             }
             return Err(unknown(name));
         };
@@ -190,6 +197,9 @@ impl Settings {
                 return Err(wrong(&format!("it is {}", values.join(", "))));
             }
             Time if milliseconds(value).is_none() => return Err(wrong("give milliseconds, or 5s, 1min")),
+            _ if *known == "role" && value != "none" && value != self.user() => {
+                return Err(Error::unsupported("a session cannot take another role; connect as that user"));
+            }
             _ if *known == "DateStyle" && !is_date_style(value) => {
                 return Err(wrong("dates are shown as in ISO 8601; it is ISO"));
             }
@@ -201,9 +211,26 @@ impl Settings {
             (_, _) if *known == "client_encoding" => "UTF8".to_string(),
             // Only the order of day and month could differ.
             (_, _) if *known == "DateStyle" => "ISO, MDY".to_string(),
+            (_, _) if *known == "application_name" => {
+                value[..value.floor_char_boundary(PROGRAM_BYTES_MAX)].to_string()
+            }
             _ => value.to_string(),
         };
-        self.changed().insert(key, value);
+        self.keep(key, value)
+    }
+
+    /// Keeps a value, unless there would be too many bytes of them.
+    fn keep(&self, key: String, value: String) -> Result<()> {
+        let mut values = self.changed();
+        let others = values.iter().filter(|(name, _)| **name != key);
+        let bytes = others.map(|(name, value)| name.len() + value.len()).sum::<usize>();
+        if bytes + key.len() + value.len() > BYTES_MAX {
+            return Err(Error::invalid_input(format!(
+                "the settings of a session may have {BYTES_MAX} bytes together"
+            ))
+            .with_sqlstate("54000"));
+        }
+        values.insert(key, value);
         Ok(())
     }
 
@@ -352,6 +379,14 @@ mod tests {
         assert_eq!(settings.get("my.own").unwrap(), "1");
         // Asked for by \password of psql, before the statement that says how users get passwords.
         assert_eq!(settings.get("password_encryption").unwrap(), "scram-sha-256");
+        // The client is told of it, which drivers take no long message for.
+        settings.set("application_name", &"ö".repeat(40)).unwrap();
+        assert_eq!(settings.get("application_name").unwrap(), "ö".repeat(31));
+        settings.set("application_name", "x").unwrap();
+        settings.set("my.long", &"x".repeat(1 << 19)).unwrap();
+        settings.set("my.long", &"y".repeat(1 << 19)).unwrap();
+        assert_eq!(settings.set("my.other", &"x".repeat(1 << 19)).unwrap_err().sqlstate(), "54000");
+        assert_eq!((settings.get("my.other"), settings.get("my.long").unwrap().len()), (None, 1 << 19));
         settings.set("statement_timeout", "2s").unwrap();
         assert_eq!(settings.time("statement_timeout"), Some(std::time::Duration::from_secs(2)));
         for (name, value, sqlstate) in [
@@ -359,6 +394,7 @@ mod tests {
             ("server_version", "16", "55P02"),
             ("client_encoding", "LATIN1", "22023"),
             ("password_encryption", "md5", "22023"),
+            ("role", "admin", "0A000"),
             ("standard_conforming_strings", "off", "22023"),
             ("statement_timeout", "soon", "22023"),
         ] {

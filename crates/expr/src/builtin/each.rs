@@ -2,6 +2,9 @@
 //! which DataFusion's do not know.
 
 use crate::arguments::refused;
+use crate::meter::Meter;
+use crate::sizes::Argument;
+use crate::wrapped::equal_by;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::{cast, filter, take_arrays};
@@ -12,10 +15,12 @@ use datafusion::logical_expr::{
     HigherOrderUDFImpl, LambdaParametersProgress, ValueOrLambda, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
+use hypostyle_types::{Error, ErrorKind};
 use std::sync::Arc;
 
-pub(super) fn register(context: &SessionContext) {
+pub(super) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     let functions: [(What, &[&str]); 2] = [
         (What::Transformed, &["list_transform", "list_apply", "array_apply", "apply", "transform"]),
         (What::Filtered, &["list_filter", "filter"]),
@@ -24,7 +29,7 @@ pub(super) fn register(context: &SessionContext) {
         let kinds = vec![ValueOrLambda::Value(()), ValueOrLambda::Lambda(())];
         let signature = HigherOrderSignature::exact(kinds, Volatility::Immutable);
         let aliases = aliases.iter().map(ToString::to_string).collect();
-        let function = HigherOrderUDF::new_from_impl(Each { what, aliases, signature });
+        let function = HigherOrderUDF::new_from_impl(Each { what, aliases, signature, meter: meter.clone() });
         context.register_higher_order_function(Arc::new(function));
     }
 }
@@ -37,12 +42,16 @@ enum What {
 }
 
 /// A function of a list, and of a function of its elements.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug)]
 pub(crate) struct Each {
     what: What,
     aliases: Vec<String>,
     signature: HigherOrderSignature,
+    meter: Arc<Meter>,
 }
+
+// The meter belongs to the session.
+equal_by!(Each: what);
 
 impl Each {
     fn element<L>(&self, list: Option<&ValueOrLambda<FieldRef, L>>) -> Result<FieldRef> {
@@ -55,6 +64,24 @@ impl Each {
             },
             _ => Err(refused(format!("{}() takes a list and a function", self.name()))),
         }
+    }
+
+    /// Returns the results for as many elements. One that is the same for all of them was computed once,
+    /// whatever its size, and is repeated here.
+    fn results(&self, found: ColumnarValue, elements: usize) -> Result<ArrayRef> {
+        if let ColumnarValue::Scalar(_) = &found {
+            let (bytes, limit) = (Argument::of(&found, elements)?.total(), self.meter.batch_limit());
+            if bytes > limit {
+                let message = format!(
+                    "{}() would give {bytes} bytes for {elements} elements at once, and memory_limit lets it give {limit}; \
+                     raise memory_limit",
+                    self.name()
+                );
+                return Err(external(Error::new(ErrorKind::OutOfMemory, message)));
+            }
+            self.meter.check_room(bytes, self.name()).map_err(external)?;
+        }
+        found.into_array(elements)
     }
 }
 
@@ -124,7 +151,7 @@ impl HigherOrderUDFImpl for Each {
             .evaluate(&[&|| Ok(values.clone()), &|| Ok(Arc::new(places.clone()) as ArrayRef)], |around| {
                 Ok(take_arrays(around, &rows, None)?)
             })?;
-        let found = found.into_array(values.len())?;
+        let found = self.results(found, values.len())?;
         let (DataType::List(field) | DataType::LargeList(field)) = args.return_type() else {
             return Err(refused(format!("{}() gives a list", self.name())));
         };

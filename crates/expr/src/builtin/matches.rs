@@ -223,30 +223,52 @@ fn liked(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let lists = lists.as_list::<i32>();
     let (texts, asked) = (args[1].as_string::<i32>(), args[2].as_string::<i32>());
     let mut found = Vec::with_capacity(rows);
-    for row in 0..rows {
-        if lists.is_null(row) || asked.is_null(row) {
+    while found.len() < rows {
+        let first = found.len();
+        if lists.is_null(first) || asked.is_null(first) {
             found.push(None);
             continue;
         }
-        let (patterns, asked) = (lists.value(row), asked.value(row));
-        let (is_all, is_negated) = (asked.ends_with("all"), asked.starts_with("not "));
-        if patterns.is_empty() || texts.is_null(row) {
-            found.push(patterns.is_empty().then_some(is_all));
-            continue;
-        }
-        patterns.as_string::<i32>().iter().flatten().try_for_each(check_pattern)?;
-        let text = StringArray::new_scalar(texts.value(row));
-        let is_like = match asked.contains("ilike") {
-            true => ilike(&text, &patterns)?,
-            false => like(&text, &patterns)?,
+        let patterns = lists.value(first);
+        let patterns = patterns.as_string::<i32>();
+        let is_same = |row: usize| {
+            !lists.is_null(row)
+                && !asked.is_null(row)
+                && asked.value(row) == asked.value(first)
+                && lists.value(row).as_string::<i32>() == patterns
         };
-        // Who asks for any looks for true, and who asks for all for false.
-        let decides = |is: Option<bool>| is.map(|is| (is != is_negated) != is_all);
-        let decided = is_like.iter().any(|is| decides(is) == Some(true));
-        let is_open = is_like.null_count() > 0;
-        found.push(if decided { Some(!is_all) } else { (!is_open).then_some(is_all) });
+        let end = (first + 1..rows).find(|row| !is_same(*row)).unwrap_or(rows);
+        found.extend(liked_by(patterns, asked.value(first), &texts.slice(first, end - first))?);
     }
     Ok(Arc::new(BooleanArray::from(found)))
+}
+
+/// Says whether texts are like the patterns of one list: each pattern is read once for all of them.
+fn liked_by(patterns: &StringArray, asked: &str, texts: &StringArray) -> Result<Vec<Option<bool>>> {
+    let (is_all, is_negated) = (asked.ends_with("all"), asked.starts_with("not "));
+    if patterns.is_empty() {
+        return Ok(vec![Some(is_all); texts.len()]);
+    }
+    let mut decided = vec![false; texts.len()];
+    for pattern in patterns.iter().flatten() {
+        check_pattern(pattern)?;
+        let pattern = StringArray::new_scalar(pattern);
+        let is_like = match asked.contains("ilike") {
+            true => ilike(texts, &pattern)?,
+            false => like(texts, &pattern)?,
+        };
+        // Who asks for any looks for true, and who asks for all for false.
+        for (decided, is) in decided.iter_mut().zip(&is_like) {
+            *decided |= is.is_some_and(|is| (is != is_negated) != is_all);
+        }
+    }
+    let is_open = patterns.null_count() > 0;
+    let told = |(row, decided): (usize, bool)| match decided {
+        _ if texts.is_null(row) => None,
+        true => Some(!is_all),
+        false => (!is_open).then_some(is_all),
+    };
+    Ok(decided.into_iter().enumerate().map(told).collect())
 }
 
 /// The groups of the first match; one that is not part of the match is NULL.

@@ -103,7 +103,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     chance::register(context);
     choice::register(context);
     domain::register(context);
-    each::register(context);
+    each::register(context, meter);
     element::register(context);
     elements::register(context);
     identifiers::register(context);

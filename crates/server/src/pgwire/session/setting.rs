@@ -86,7 +86,7 @@ impl Session {
             }
             // The engine takes back its own ones.
             if !is_of_engine(&name) {
-                self.local.push((name.clone(), self.settings.get(&name)));
+                self.note_local(&name, self.settings.get(&name));
             }
         }
         match name.as_str() {
@@ -109,6 +109,15 @@ impl Session {
         }
     }
 
+    /// Notes what a setting is again at the end of the transaction, or behind a return to the last savepoint.
+    fn note_local(&mut self, name: &str, before: Option<String>) {
+        let first = self.savepoints.last().map_or(0, |savepoint| savepoint.local);
+        let is_noted = self.local.iter().skip(first).any(|(noted, _)| noted == name);
+        if !is_noted {
+            self.local.push((name.to_string(), before));
+        }
+    }
+
     /// Does what `set_config` has asked for in a query before, also one of the same group of messages: what
     /// is prepared, described and run behind it means the same each time.
     pub(super) fn take_configured(&mut self) -> Result<()> {
@@ -126,7 +135,7 @@ impl Session {
                 continue;
             }
             if is_local {
-                self.local.push((name.clone(), before));
+                self.note_local(&name, before);
             }
             if matches!(name.as_str(), "timezone" | "search_path") {
                 let value = self.settings.get(&name);
