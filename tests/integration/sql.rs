@@ -1,15 +1,11 @@
 //! Runs `tests/sql/*.slt`, each file in memory, on disk, and over a server's sockets, with plans that are
 //! kept, and with and without position pipelines.
 
-use crate::alone;
 use crate::served::Served;
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hypostyle::{ColumnDescription, Connection, Database, Error, LogicalType, OpenOptions};
-use hypostyle_plan::later_form;
-use parking_lot::Mutex;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -92,36 +88,6 @@ impl DB for Session {
     }
 }
 
-/// A connection that keeps which statements are planned in a later form only (`hypostyle_plan::later_form`).
-struct Watching<'a> {
-    session: Session,
-    script: String,
-    later: &'a Mutex<BTreeSet<String>>,
-}
-
-impl DB for Watching<'_> {
-    type Error = Error;
-    type ColumnType = DefaultColumnType;
-
-    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
-        let before = later_form::counted();
-        let output = self.session.run(sql);
-        if later_form::counted() > before {
-            let words: Vec<&str> = sql.split_whitespace().collect();
-            self.later.lock().insert(format!("{}: {}", self.script, words.join(" ")));
-        }
-        output
-    }
-
-    fn engine_name(&self) -> &str {
-        "hypostyle"
-    }
-
-    fn error_sql_state(error: &Error) -> Option<String> {
-        Some(error.sqlstate().to_string())
-    }
-}
-
 /// Returns UUIDs as text: Arrow's own text has no hyphens.
 fn shown(array: &ArrayRef, column: &ColumnDescription) -> ArrayRef {
     if column.logical_type != LogicalType::Uuid {
@@ -147,20 +113,11 @@ pub fn scripts() -> Vec<PathBuf> {
 /// Runs all files, each with connections to a new place of its own and with each query run several times,
 /// and fails with the first difference of each file.
 fn run_all<P>(times: usize, new: impl Fn() -> P, connect: impl Fn(&P) -> hypostyle::Result<Connection>) {
-    run_each(new, |place, _| Ok(Session(connect(place)?, times)));
-}
-
-/// Runs all files, each with sessions of a new place of its own, which know its name.
-fn run_each<P, D: DB<Error = Error> + Send>(
-    new: impl Fn() -> P,
-    open: impl Fn(&P, &str) -> hypostyle::Result<D>,
-) {
     let differences: Vec<String> = scripts()
         .iter()
         .filter_map(|file| {
             let place = new();
-            let name = file.file_name().unwrap().to_string_lossy().into_owned();
-            let mut runner = Runner::new(|| async { open(&place, &name) });
+            let mut runner = Runner::new(|| async { Ok(Session(connect(&place)?, times)) });
             runner.run_file(file).err().map(|error| error.display(false).to_string())
         })
         .collect();
@@ -177,29 +134,7 @@ fn with_pipelines(mode: &str, connection: Connection) -> hypostyle::Result<Conne
 
 #[test]
 fn scripts_pass_in_memory() {
-    alone::run("sql::in_memory");
-}
-
-/// The statements that are planned in a later form only are those of a list. It has none: the shape of each
-/// is known before (`hypostyle_plan::subquery_shape`). It is written anew where `HYPOSTYLE_BLESS` is set.
-#[test]
-#[ignore = "it counts what its process plans"]
-fn in_memory() {
-    let later = Mutex::new(BTreeSet::new());
-    run_each(
-        || Database::in_memory(OpenOptions::default()).unwrap(),
-        |database, script| {
-            let session = Session(database.connect()?, 1);
-            Ok(Watching { session, script: script.to_string(), later: &later })
-        },
-    );
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/plans/later_forms.txt");
-    let later: Vec<String> = later.into_inner().into_iter().collect();
-    if std::env::var_os("HYPOSTYLE_BLESS").is_some() {
-        std::fs::write(path, later.iter().map(|line| format!("{line}\n")).collect::<String>()).unwrap();
-    }
-    let known = std::fs::read_to_string(path).unwrap();
-    assert_eq!(later, known.lines().collect::<Vec<_>>(), "{path}");
+    run_all(1, || Database::in_memory(OpenOptions::default()).unwrap(), Database::connect);
 }
 
 /// The second time that a query runs its plan is kept, and the third time it is used.

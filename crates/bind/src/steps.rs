@@ -19,7 +19,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{DescribeAlias, Query, Statement};
 use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_plan::computed_keys::subqueries_below;
-use hypostyle_plan::subquery_shape::with_tables_found;
+use hypostyle_plan::subquery_shape::{with_columns_found, with_tables_found};
 use hypostyle_plan::unordered::without_vain_orders;
 use hypostyle_sql::build;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ pub fn in_own_forms(plan: LogicalPlan) -> Result<LogicalPlan> {
     }
     let plan = without_quantifiers(plan).and_then(with_nullable_scalars).and_then(without_vain_orders)?;
     let plan = project_subqueries(plan).and_then(project_conditions)?;
-    subqueries_below(plan).and_then(with_tables_found)
+    subqueries_below(plan).and_then(with_columns_found).and_then(with_tables_found)
 }
 
 #[cfg(test)]

@@ -618,7 +618,7 @@ impl QueryResult {
             return mapped.map(|mapped| self.mapped_batch(&mapped)).into_iter().collect();
         };
         let Some(second) = self.next_job()? else { return Ok(vec![self.decode(vec![first])?]) };
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = hypostyle_sync::cores();
         let (sender, receiver) = channel::<(usize, Vec<DecodeJob>)>();
         let receiver = Mutex::new(receiver);
         let decode = || {

@@ -29,7 +29,7 @@ pub struct Sending {
 impl Sending {
     pub fn new(link: &Link, query: u32, schema: SchemaRef) -> Self {
         let codec = if link.channel.socket().is_unix() { Codec::None } else { Codec::Auto };
-        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let threads = hypostyle_sync::cores();
         Self {
             query,
             encoder: StreamEncoder::new(query, schema, wire::COMPRESSIONS, codec, threads),

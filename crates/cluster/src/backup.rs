@@ -200,6 +200,7 @@ impl Node {
     }
 
     fn keep_snapshot(&self, id: Uuid, wanted: (Term, Epoch)) -> Result<()> {
+        self.store_readable()?;
         let snapshot = self.database().snapshot()?;
         if history::readable(&snapshot)? != Some(wanted) {
             let (term, epoch) = wanted;

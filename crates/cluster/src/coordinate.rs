@@ -7,7 +7,7 @@ use crate::peers::{RowReader, is_behind, is_unreachable, unexpected};
 use crate::share::Sent;
 use crate::tell::Told;
 use arrow::array::RecordBatch;
-use hypostyle_placement::append::{self, Append, Effect};
+use hypostyle_placement::append::{self, Append, Effect, Outcome};
 use hypostyle_placement::catalog::{
     Altered, Catalog, Change, Found, Node as Member, Publication, Restarted, Table,
 };
@@ -19,6 +19,7 @@ use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -119,21 +120,24 @@ struct Waiting {
 }
 
 impl Submitted {
-    /// Adds a change, and returns its number.
-    fn add(&self, change: Change, decided: Sender<Decision>) -> u64 {
+    /// Adds changes that follow each other, and returns their numbers.
+    fn add(&self, changes: impl IntoIterator<Item = (Change, Sender<Decision>)>) -> Range<u64> {
         let mut waiting = self.0.lock();
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.changes.push_back((number, change, decided));
-        number
+        let first = waiting.next;
+        for (change, decided) in changes {
+            let number = waiting.next;
+            waiting.next += 1;
+            waiting.changes.push_back((number, change, decided));
+        }
+        first..waiting.next
     }
 
-    /// Takes a change back; false if somebody has taken it along.
-    fn withdraw(&self, number: u64) -> bool {
+    /// Takes changes back; false if somebody has taken the first of them along.
+    fn withdraw(&self, numbers: &Range<u64>) -> bool {
         let mut waiting = self.0.lock();
-        let before = waiting.changes.len();
-        waiting.changes.retain(|(other, ..)| *other != number);
-        waiting.changes.len() < before
+        let has_first = waiting.changes.iter().any(|(number, ..)| *number == numbers.start);
+        waiting.changes.retain(|(number, ..)| !numbers.contains(number));
+        has_first
     }
 
     /// Returns the first changes, as many as are stored together.
@@ -207,6 +211,58 @@ struct Writer {
     least: usize,
     /// Why a replica has not written.
     failed: Option<Error>,
+    /// Whether there is one that has not.
+    leaves_behind: bool,
+    /// The term in which the writer had begun before it came ([`crate::ahead`]), if it had.
+    ahead: Option<Term>,
+}
+
+/// Why an attempt of a statement has come to nothing.
+struct Failed {
+    error: Error,
+    /// Nothing is published, and it may be otherwise for a writer that begins anew.
+    again: bool,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, again: false }
+    }
+}
+
+/// What becomes of a statement that begins.
+enum Begun {
+    /// It is published already, with so many rows.
+    Published(u64),
+    Writing(BTreeMap<TableId, Writer>),
+}
+
+impl Writer {
+    /// Takes the answer of a replica.
+    ///
+    /// # Errors
+    /// That of a node that does not know rows of which only some columns come.
+    fn take_answer(&mut self, request: append::Request, reply: Result<append::Reply>) -> Result<()> {
+        let effects = match reply {
+            Ok(reply) => {
+                self.leaves_behind |= !matches!(reply.outcome, Outcome::Written { .. });
+                self.append.receive(&reply)
+            }
+            // All nodes know whole rows. A replica that is not left behind has nothing to catch up.
+            Err(error) if self.sent.columns.is_some() && error.sqlstate() == "08P01" => return Err(error),
+            // Rows that are bad are so on all nodes: then no replica is left.
+            Err(error) => {
+                tracing::warn!(fragment = %request.fragment, node = %request.node, %error, "a replica is left behind");
+                self.leaves_behind = true;
+                if !is_unreachable(&error) {
+                    self.failed = Some(error);
+                }
+                self.append.give_up(request.node, Some(request.fragment.number))
+            }
+        };
+        self.effects.extend(effects);
+        Ok(())
+    }
 }
 
 /// Returns how many replicas of each fragment a statement wants to have what it changes: no more than a
@@ -286,25 +342,33 @@ impl Node {
     /// Those of the change; `Conflict` if another node coordinates; `Connection` if no majority of
     /// the nodes is there.
     pub fn change(&self, change: Change) -> Result<Arc<Catalog>> {
+        self.change_with(change, Vec::new()).0
+    }
+
+    /// Publishes a change, and others right behind it, for which nobody waits. Returns what became of the
+    /// first one, and, in their order, of those of the others of which that is known by then.
+    fn change_with(&self, change: Change, others: Vec<Change>) -> (Decision, Vec<Decision>) {
         let since = Instant::now();
-        let (decided, decision) = channel();
-        let number = self.submitted.add(change, decided);
-        match self.changes(since) {
+        let ((decided, decision), (others_decided, of_others)) = (channel(), channel());
+        let others = others.into_iter().map(|change| (change, others_decided.clone()));
+        let numbers = self.submitted.add([(change, decided)].into_iter().chain(others));
+        let decision = match self.changes(since) {
             Ok(mut slot) => loop {
                 if let Ok(decision) = decision.try_recv() {
-                    return decision;
+                    break decision;
                 }
                 if !self.store_submitted(&mut slot, since + MAJORITY) {
-                    return Err(unknown());
+                    break Err(unknown());
                 }
             },
-            Err(error) if self.submitted.withdraw(number) => Err(error),
+            Err(error) if self.submitted.withdraw(&numbers) => Err(error),
             // Somebody has taken it along, and waits for a majority.
             Err(_) => {
                 let left = (since + DECIDED).saturating_duration_since(Instant::now());
                 decision.recv_timeout(left).unwrap_or_else(|_| Err(unknown()))
             }
-        }
+        };
+        (decision, of_others.try_iter().collect())
     }
 
     /// Has the changes stored that were submitted first, and tells who waits for them what became of them;
@@ -327,7 +391,7 @@ impl Node {
         changes: Vec<Change>,
         end: Instant,
     ) -> Vec<Decision> {
-        let count = changes.len();
+        let (count, is_of_rows) = (changes.len(), are_of_rows(&changes));
         if slot.is_none() {
             match self.resume(end) {
                 Ok(coordinator) => *slot = Some(coordinator),
@@ -340,7 +404,7 @@ impl Node {
         let (tickets, outputs) = coordinator.submit_all(changes);
         let mut decisions: BTreeMap<Ticket, Option<Decision>> =
             tickets.iter().map(|ticket| (*ticket, None)).collect();
-        let driven = self.drive(coordinator, outputs, &mut decisions, end);
+        let driven = self.drive(coordinator, (outputs, is_of_rows), &mut decisions, end);
         let failed = driven.as_ref().err().cloned().unwrap_or_else(unknown);
         let decisions: Vec<Decision> =
             decisions.into_values().map(|decision| decision.unwrap_or_else(|| Err(failed.clone()))).collect();
@@ -468,18 +532,18 @@ impl Node {
 
     /// Has a coordinator begin.
     fn begin(&self, coordinator: &mut Coordinator, ask: Ask<Catalog>, end: Instant) -> Result<()> {
-        self.drive(coordinator, vec![Output::Send(ask)], &mut BTreeMap::new(), end)
+        self.drive(coordinator, (vec![Output::Send(ask)], false), &mut BTreeMap::new(), end)
     }
 
     /// Does what a coordinator wants, until all of some changes are decided; without any, until the
-    /// coordinator has begun.
+    /// coordinator has begun. `is_of_rows` says that they publish rows, and change no table.
     ///
     /// # Errors
     /// Why those that are left will not be decided.
     fn drive(
         &self,
         coordinator: &mut Coordinator,
-        outputs: Vec<Output>,
+        (outputs, is_of_rows): (Vec<Output>, bool),
         decisions: &mut BTreeMap<Ticket, Option<Decision>>,
         end: Instant,
     ) -> Result<()> {
@@ -493,7 +557,7 @@ impl Node {
                 let (ticket, decision) = match output {
                     Output::Send(ask) => {
                         let is_publication = matches!(ask, Ask::Publish { .. });
-                        match self.send(coordinator, ask, &answers) {
+                        match self.send(coordinator, ask, is_of_rows, &answers) {
                             Ok(more) => outputs.extend(more),
                             // A majority has stored it. Who waits is not told that nothing was changed.
                             Err(error) if is_publication && !decisions.is_empty() => untaken = Some(error),
@@ -545,20 +609,24 @@ impl Node {
         }
     }
 
-    /// Sends a message to all nodes of the catalog: first to this one.
+    /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here
+    /// is told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes
+    /// of it if this node cannot store it.
     fn send(
         &self,
         coordinator: &mut Coordinator,
         ask: Ask<Catalog>,
+        is_of_rows: bool,
         answers: &Answers,
     ) -> Result<Vec<Output>> {
         let members = self.members(coordinator, &ask);
         let is_publication = matches!(ask, Ask::Publish { .. });
         let ask = Arc::new(ask);
-        let own = match self.vote(&ask) {
+        let first = (!is_of_rows).then(|| self.vote(&ask));
+        let first = match first {
             // The others hear of what a majority has stored, whatever becomes of this node.
-            Err(error) if !is_publication => return Err(error),
-            own => own,
+            Some(Err(error)) if !is_publication => return Err(error),
+            first => first,
         };
         let (taken, all_taken) = channel::<()>();
         for member in members.into_iter().filter(|member| member.id != self.id()) {
@@ -567,6 +635,11 @@ impl Node {
             self.couriers.send(&self.shared()?, message)?;
         }
         drop(taken);
+        let own = match first {
+            Some(own) => own,
+            None if is_publication => self.vote(&ask),
+            None => self.vote(&ask).map_err(|error| stored_elsewhere(&error)),
+        };
         if is_publication {
             // Ends when all have answered, or cannot.
             let _timeout = all_taken.recv_timeout(TAKEN);
@@ -579,9 +652,10 @@ impl Node {
         if let Ask::Store { stored, .. } = ask {
             return stored.content.nodes.clone();
         }
-        let known =
-            coordinator.catalog().cloned().or_else(|| self.catalog().map(|catalog| (*catalog).clone()));
-        known.map(|catalog| catalog.nodes).unwrap_or_default()
+        match coordinator.catalog() {
+            Some(catalog) => catalog.nodes.clone(),
+            None => self.catalog().map(|catalog| catalog.nodes.clone()).unwrap_or_default(),
+        }
     }
 
     /// Gives a table other columns or another name: not while rows are appended, whose columns would be
@@ -629,6 +703,31 @@ impl Node {
         }
         let _mine: Vec<_> = turns.values().map(|turn| turn.lock()).collect();
         self.check_majority(since)?;
+        let mut sent = BTreeMap::new();
+        let mut attempt = || -> std::result::Result<u64, Failed> {
+            match self.writers(statement, tables, &mut sent)? {
+                Begun::Published(rows) => Ok(rows),
+                Begun::Writing(writers) => self.attempt(statement, writers),
+            }
+        };
+        let done = attempt().or_else(|failed: Failed| match failed.again {
+            true => {
+                tracing::debug!(error = %failed.error, "a writer that had begun before begins anew");
+                attempt()
+            }
+            false => Err(failed),
+        });
+        done.map_err(|failed| failed.error)
+    }
+
+    /// Makes the writers of a statement, one for each table. `sent` has what they send, as far as that is
+    /// known.
+    fn writers(
+        &self,
+        statement: StatementId,
+        tables: &[(TableId, Changes<'_>)],
+        sent: &mut BTreeMap<TableId, Arc<Sent>>,
+    ) -> Result<Begun> {
         let catalog = self.known_catalog()?;
         let mut writers = BTreeMap::new();
         for (id, changes) in tables {
@@ -641,28 +740,38 @@ impl Node {
                     format!("table \"{}\" was altered meanwhile: run the statement again", entry.name),
                 ));
             }
-            let sent = Sent::share_out(entry, changes)?;
+            let sent = match sent.entry(*id) {
+                Entry::Occupied(sent) => sent.get().clone(),
+                Entry::Vacant(place) => place.insert(Arc::new(Sent::share_out(entry, changes)?)).clone(),
+            };
             let (append, effect) = Append::begin(&catalog, *id, statement, sent.parts(changes.seen))?;
             let Some(append) = append else {
                 // It is published, with whatever it does to the other tables.
                 let finished = |(id, _): &(TableId, Changes<'_>)| catalog.table(*id)?.finished(statement);
-                return Ok(tables.iter().filter_map(finished).map(|finished| finished.rows).sum());
+                let rows = tables.iter().filter_map(finished).map(|finished| finished.rows).sum();
+                return Ok(Begun::Published(rows));
             };
             let effects = VecDeque::from([effect]);
             let (found, restarts) = (changes.seen.found.clone(), changes.seen.restarts.clone());
-            let sent = Arc::new(sent);
             let least = replicas_wanted(entry, changes.seen);
-            writers.insert(*id, Writer { append, sent, effects, found, restarts, least, failed: None });
+            let (failed, leaves_behind, ahead) = (None, false, None);
+            let writer =
+                Writer { append, sent, effects, found, restarts, least, failed, leaves_behind, ahead };
+            writers.insert(*id, writer);
         }
-        self.attempt(statement, writers)
+        Ok(Begun::Writing(writers))
     }
 
     /// Makes one attempt of a statement.
-    fn attempt(&self, statement: StatementId, mut writers: BTreeMap<TableId, Writer>) -> Result<u64> {
+    fn attempt(
+        &self,
+        statement: StatementId,
+        mut writers: BTreeMap<TableId, Writer>,
+    ) -> std::result::Result<u64, Failed> {
         let (answers, arrived) = channel();
         let mut publications = Vec::new();
         loop {
-            for writer in writers.values_mut() {
+            for (table, writer) in &mut writers {
                 let mut requests = Vec::new();
                 while let Some(effect) = writer.effects.pop_front() {
                     match effect {
@@ -672,13 +781,20 @@ impl Node {
                             publications.push(Publication { found, restarts, ..publication });
                         }
                         Effect::Commit(change) => {
-                            let begun = self.begin_to_write(change);
+                            let begun_before =
+                                self.catalog().filter(|catalog| self.ahead.take(*table, catalog));
+                            writer.ahead = begun_before.as_ref().map(|catalog| catalog.term);
+                            let begun = begun_before.map_or_else(|| self.begin_to_write(change), Ok);
                             let effects = writer.append.begun(begun.as_deref().map_err(Clone::clone));
                             writer.effects.extend(effects);
                         }
                         Effect::Send(request) => requests.push(request),
                         Effect::Finish(result) => {
-                            return result.map_err(|error| writer.failed.take().unwrap_or(error));
+                            // Who begins anew has the same errors of rows.
+                            let again = writer.ahead.is_some() && writer.failed.is_none();
+                            let failed =
+                                |error| Failed { error: writer.failed.take().unwrap_or(error), again };
+                            return result.map_err(failed);
                         }
                     }
                 }
@@ -691,24 +807,9 @@ impl Node {
             let (request, reply): (append::Request, Result<append::Reply>) =
                 arrived.recv().map_err(|_| Error::internal("nobody answers an append"))?;
             let Some(writer) = writers.get_mut(&request.fragment.table) else {
-                return Err(Error::internal("an answer to an append to another table"));
+                return Err(Error::internal("an answer to an append to another table").into());
             };
-            let effects = match reply {
-                Ok(reply) => writer.append.receive(&reply),
-                // All nodes know whole rows. A replica that is not left behind has nothing to catch up.
-                Err(error) if writer.sent.columns.is_some() && error.sqlstate() == "08P01" => {
-                    return Err(error);
-                }
-                // Rows that are bad are so on all nodes: then no replica is left.
-                Err(error) => {
-                    tracing::warn!(fragment = %request.fragment, node = %request.node, %error, "a replica is left behind");
-                    if !is_unreachable(&error) {
-                        writer.failed = Some(error);
-                    }
-                    writer.append.give_up(request.node, Some(request.fragment.number))
-                }
-            };
-            writer.effects.extend(effects);
+            writer.take_answer(request, reply)?;
         }
     }
 
@@ -732,13 +833,20 @@ impl Node {
         statement: StatementId,
         mut writers: BTreeMap<TableId, Writer>,
         mut publications: Vec<Publication>,
-    ) -> Result<u64> {
+    ) -> std::result::Result<u64, Failed> {
+        let ahead = writers.values().filter_map(|writer| writer.ahead).min();
+        if let Some(term) = ahead.filter(|_| writers.values().any(|writer| writer.leaves_behind)) {
+            // Without a majority, nothing is changed: nobody has to find out what became of it.
+            self.confirm(term)
+                .map_err(|error| Failed { again: error.kind() == ErrorKind::Conflict, error })?;
+        }
         publications.iter().try_for_each(|publication| check_synced(publication, &writers))?;
         let change = match (publications.pop(), publications.is_empty()) {
             (Some(only), true) => Change::Publish(only),
             (last, _) => Change::PublishAll(publications.into_iter().chain(last).collect()),
         };
-        let (since, published) = (Instant::now(), self.change(change));
+        let since = Instant::now();
+        let published = self.publish_and_begin(change, writers.keys().copied().collect());
         if let Err(error) = &published
             && error.sqlstate() == "08007"
             && let Some((table, writer)) = writers.iter_mut().next()
@@ -747,19 +855,32 @@ impl Node {
             // one of the tables keeps all of them from being published later.
             let known = self.check_majority(since).and_then(|()| self.outcome(*table, statement));
             match known {
-                Ok(Err(error)) => return Err(error),
+                Ok(Err(error)) => return Err(Failed { error, again: ahead.is_some() }),
                 Ok(Ok(_)) => {}
-                Err(_) => return told(writer.append.unknown()),
+                Err(_) => return told(writer.append.unknown()).map_err(Failed::from),
             }
             let known = self.known_catalog()?;
-            return writers
-                .values_mut()
-                .map(|writer| told(writer.append.published(Ok(known.as_ref()))))
-                .sum();
+            let tell = |writer: &mut Writer| told(writer.append.published(Ok(known.as_ref())));
+            return writers.values_mut().map(tell).sum::<Result<u64>>().map_err(Failed::from);
         }
         let published = published.as_deref();
         let tell = |writer: &mut Writer| told(writer.append.published(published.map_err(Clone::clone)));
-        writers.values_mut().map(tell).sum()
+        writers.values_mut().map(tell).sum::<Result<u64>>().map_err(Failed::from)
+    }
+
+    /// Publishes what was written to some tables, and has the next writer of each begin in the same catalog.
+    fn publish_and_begin(&self, change: Change, tables: Vec<TableId>) -> Decision {
+        let since = Instant::now();
+        let begins = tables.iter().map(|table| Change::Begin { table: *table, statement: None });
+        let (published, begun) = self.change_with(change, begins.collect());
+        if published.is_ok() {
+            for (table, begun) in tables.into_iter().zip(begun) {
+                if let Ok(catalog) = begun {
+                    self.ahead.note(table, &catalog, since);
+                }
+            }
+        }
+        published
     }
 
     /// Finds out what became of a statement that may have been published, by beginning it again: either
@@ -816,7 +937,7 @@ impl Node {
                         }
                     }
                 };
-                start_thread("hypostyle-append", work)?;
+                self.helpers.run("hypostyle-append", work)?;
             }
         }
         Ok(())
@@ -908,6 +1029,24 @@ pub(crate) fn unknown() -> Error {
         "no majority of the cluster's nodes has answered: nobody knows whether the statement was committed",
     )
     .with_sqlstate("08007")
+}
+
+/// Says whether changes publish rows, and besides have writers begin at most: nodes make or alter nothing by
+/// them.
+fn are_of_rows(changes: &[Change]) -> bool {
+    let begins = |change: &Change| matches!(change, Change::Begin { .. });
+    let publishes = |change: &Change| matches!(change, Change::Publish(_) | Change::PublishAll(_));
+    changes.iter().any(publishes) && changes.iter().all(|change| begins(change) || publishes(change))
+}
+
+/// Returns the error for a change that other nodes may have stored, and this one has not.
+fn stored_elsewhere(error: &Error) -> Error {
+    let message = format!(
+        "this node could not store the change, and others may have: nobody knows whether the statement was \
+         committed: {}",
+        error.message()
+    );
+    Error::new(ErrorKind::Connection, message).with_sqlstate("08007")
 }
 
 /// Returns the error for a change that a majority has stored, and this node does not read.

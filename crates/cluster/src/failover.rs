@@ -122,7 +122,7 @@ impl Node {
 }
 
 /// Watches the coordinator for as long as a node is open, whatever else the node does: what it copies or
-/// drops may take long.
+/// drops may take long. What the coordinator has published is stored by then.
 ///
 /// # Errors
 /// `Io` if no thread can be started.
@@ -131,6 +131,9 @@ pub(crate) fn keep_watch(node: Weak<Node>, may_replace: bool) -> Result<()> {
         loop {
             thread::sleep(LOOK);
             let Some(node) = node.upgrade() else { return };
+            if let Err(error) = node.store_readable() {
+                tracing::warn!(%error, "what others have published is read here, and not stored");
+            }
             node.watch_coordinator(may_replace);
         }
     })

@@ -25,7 +25,7 @@ use hypostyle_storage::{
     TableEntry, Transaction,
 };
 use hypostyle_sync::RwLockReadGuard;
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, Version};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -49,6 +49,14 @@ pub struct Made {
 
 /// The tables that a node has made.
 pub type AllMade = BTreeMap<TableId, Made>;
+
+/// The tables that a node has made as of a version, and the row that says so: its table, and its position.
+#[derive(Debug)]
+pub(crate) struct MadeAt {
+    version: Version,
+    place: Option<(TableId, u64)>,
+    made: Arc<AllMade>,
+}
 
 impl Made {
     fn of(table: &Table, columns: usize) -> Result<Self> {
@@ -91,7 +99,14 @@ impl Node {
     /// shows queries the rest.
     pub(crate) fn take(&self, catalog: Arc<Catalog>) -> Result<()> {
         let _one = self.fitting.lock();
-        if self.catalog().is_some_and(|known| known.epoch >= catalog.epoch) {
+        let known = self.catalog();
+        if known.as_ref().is_some_and(|known| known.epoch >= catalog.epoch) {
+            return Ok(());
+        }
+        // The tables fit already. To look takes longer than a small statement does for all else here.
+        if known.is_some_and(|known| differ_in_rows(&known, &catalog)) {
+            let _alone = self.showing.write();
+            self.show(catalog);
             return Ok(());
         }
         for attempt in 1.. {
@@ -234,13 +249,18 @@ impl Node {
     /// `Corrupt` if they cannot be read.
     pub(crate) fn made(&self, snapshot: &Snapshot) -> Result<Arc<AllMade>> {
         let mut known = self.made_at.lock();
-        if let Some((version, made)) = &*known
-            && *version == snapshot.version()
-        {
-            return Ok(made.clone());
+        let version = snapshot.version();
+        if let Some(known) = known.as_ref().filter(|known| known.version == version) {
+            return Ok(known.made.clone());
         }
-        let made = Arc::new(state::load::<AllMade>(snapshot, MADE)?.unwrap_or_default());
-        *known = Some((snapshot.version(), made.clone()));
+        // Each append makes a version, and hardly any of them makes a table.
+        let place = self.stored.place(snapshot, MADE)?;
+        let same = known.take().filter(|known| place.is_some() && known.place == place);
+        let made = match same {
+            Some(known) => known.made,
+            None => Arc::new(state::load::<AllMade>(snapshot, MADE)?.unwrap_or_default()),
+        };
+        *known = Some(MadeAt { version, place, made: made.clone() });
         Ok(made)
     }
 
@@ -292,6 +312,18 @@ fn to_make(made: &AllMade, catalog: &Catalog) -> BTreeSet<TableId> {
         next.extend(catalog.referring(id).map(|table| table.id).filter(|id| found.insert(*id)));
     }
     found
+}
+
+/// Says whether two catalogs have the same nodes, and the same tables with the same columns.
+pub(crate) fn differ_in_rows(one: &Catalog, other: &Catalog) -> bool {
+    let is_same = |(one, other): (&Table, &Table)| {
+        (one.id, one.layout.altered, one.fragments.len())
+            == (other.id, other.layout.altered, other.fragments.len())
+    };
+    (one.term, one.coordinator) == (other.term, other.coordinator)
+        && one.nodes == other.nodes
+        && one.tables.len() == other.tables.len()
+        && one.tables.iter().zip(&other.tables).all(is_same)
 }
 
 /// Returns the fragments of a table that a database has rows of.

@@ -5,10 +5,11 @@ use crate::coordinate::{no_majority, start_thread};
 use crate::forward::ATTEMPTS;
 use crate::message::{Reply, Request};
 use crate::node::Node;
-use hypostyle_placement::catalog::Catalog;
+use hypostyle_placement::catalog::{Catalog, Node as Member};
 use hypostyle_placement::term::Stored;
 use hypostyle_placement::{Epoch, Term};
 use hypostyle_types::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,7 +57,42 @@ impl Node {
                 Err(_) => {}
             }
         }
-        latest.map_or(Ok(()), |stored| self.show_published(*stored))
+        latest.map_or(Ok(()), |stored| self.show_published(*stored))?;
+        self.find_published(PATIENCE)
+    }
+
+    /// Lets readers have the state that this node has stored, if a majority has stored the same: then it is
+    /// published, be there nobody left who has heard so. Nodes store publications of rows some time after
+    /// their readers have them.
+    fn find_published(&self, patience: Duration) -> Result<()> {
+        let Some((stored, nodes)) = self.unpublished() else { return Ok(()) };
+        let heard = self.ask_others(&stored.content, &Request::Identify)?;
+        let (end, mut have) = (Instant::now() + patience, BTreeSet::from([self.id()]));
+        loop {
+            let is_majority =
+                |of: &[Member]| of.iter().filter(|member| have.contains(&member.id)).count() > of.len() / 2;
+            if is_majority(&nodes) && is_majority(&stored.content.nodes) {
+                return self.show_published(stored);
+            }
+            match heard.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(Ok(Reply::Identity { node, stored: Some(place), .. })) if place == stored.place() => {
+                    have.insert(node);
+                }
+                Ok(_) => {}
+                Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// Does what [`Self::published_after`] does, for another node that was away. This one may have been, too,
+    /// and then finds out first what it had told its readers before, while the other one waits.
+    pub(crate) fn remembered_after(&self, epoch: Epoch) -> Option<Box<Stored<Catalog>>> {
+        if self.doubt.is_there()
+            && let Err(error) = self.find_published(PATIENCE / 4)
+        {
+            tracing::warn!(%error, "a node that was away tells others what it knows");
+        }
+        self.published_after(epoch)
     }
 
     /// Makes sure that nobody coordinates in a later term than one, by a majority of the nodes. Whoever wants
@@ -131,7 +167,7 @@ impl Node {
     }
 
     /// Returns the published catalog that this node knows, if it is later than one.
-    pub(crate) fn published_after(&self, epoch: Epoch) -> Option<Box<Stored<Catalog>>> {
+    fn published_after(&self, epoch: Epoch) -> Option<Box<Stored<Catalog>>> {
         let known = self.catalog().filter(|catalog| catalog.epoch > epoch)?;
         let content = Catalog::clone(&known);
         Some(Box::new(Stored { term: content.term, epoch: content.epoch, content }))

@@ -464,6 +464,27 @@ mod tests {
     }
 
     #[test]
+    fn that_a_catalog_is_published_may_be_stored_later() {
+        let mut disk = Disk::new();
+        disk.write(voter());
+        for _ in 0..3 {
+            let mut voter = disk.voter.clone().unwrap();
+            let content = voter.stored.as_ref().unwrap().content.apply(&begin()).unwrap();
+            let (term, epoch) = (content.term, content.epoch);
+            voter.receive(&Ask::Store { owner: OWNER, stored: Stored { term, epoch, content } });
+            disk.write(voter.clone());
+            disk.check();
+            voter.receive(&Ask::Publish { term, epoch });
+            // Readers have it, and the disk does not say so.
+            disk.voter = Some(voter);
+        }
+        let voter = disk.voter.clone().unwrap();
+        assert_eq!(voter.stored, voter.readable);
+        disk.write(voter);
+        disk.check();
+    }
+
+    #[test]
     fn a_change_is_stored_as_large_as_it_is_until_a_whole_catalog_is_smaller() {
         let mut disk = Disk::new();
         disk.write(voter());

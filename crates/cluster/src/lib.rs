@@ -11,6 +11,8 @@
 //! | [`forward`] | has the coordinator publish what a statement of another node changes |
 //! | `admit` | adds nodes to the cluster, and refuses copies of them |
 //! | `heard` | what other nodes have said that they keep |
+//! | `ahead` | writers that begin before they are there |
+//! | `helpers` | threads that are kept for what is sent to other nodes |
 //! | [`coordinate`] | changes the catalog, and tables, on the node that coordinates |
 //! | [`change`] | what a statement changes in a table: rows to delete, by their places, and new ones |
 //! | `count` | gives out values of columns that count |
@@ -61,6 +63,7 @@
 )]
 
 mod admit;
+mod ahead;
 pub mod backup;
 pub mod change;
 pub mod codec;
@@ -79,6 +82,7 @@ pub mod gather;
 mod groups;
 mod health;
 mod heard;
+mod helpers;
 mod history;
 pub mod measure;
 pub mod message;

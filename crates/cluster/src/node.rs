@@ -1,12 +1,14 @@
 //! One node of a cluster: what it has stored, and its answers to the others.
 
+use crate::ahead::Ahead;
 use crate::backup::Backups;
 use crate::coordinate::{Couriers, Lane, Submitted};
 use crate::door::Door;
 use crate::doubt::Doubt;
-use crate::fit::AllMade;
+use crate::fit::{MadeAt, differ_in_rows};
 use crate::health::{Compacted, Health};
 use crate::heard::{Heard, Kept};
+use crate::helpers::Helpers;
 use crate::history::{self, History};
 use crate::measure::Served;
 use crate::message::{self, Addressed, Piece, Reply, Request, StageTask, StoreDifference, Task, TaskRows};
@@ -25,7 +27,7 @@ use hypostyle_placement::term::{After, Answer as TermAnswer, Ask, Coordinator, S
 use hypostyle_placement::{Epoch, FragmentId, NodeId, Term};
 use hypostyle_storage::{Budget, Database, Snapshot, TableData, Transaction};
 use hypostyle_sync::{Mutex, RwLock, TimedMutex};
-use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -103,11 +105,17 @@ pub struct Node {
     voter: Mutex<Option<Voter<Catalog>>>,
     /// How that is stored. Locked by who has locked `voter`.
     history: Mutex<History>,
+    /// Whether the node knows of a later publication than it has stored. Changed by who has locked `voter`.
+    reads_unstored: AtomicBool,
+    /// What it keeps durably of that. Whoever appends does not wait for a catalog that is being stored.
+    kept: Mutex<Kept>,
     /// The catalog that queries are planned with.
     readable: RwLock<Option<Arc<Catalog>>>,
     pub(crate) coordinator: TimedMutex<Option<Coordinator>>,
     /// The changes that wait for those before them.
     pub(crate) submitted: Submitted,
+    /// The next writers of tables that have begun before they come.
+    pub(crate) ahead: Ahead,
     /// When a change has found no majority the last time.
     pub(crate) alone: Mutex<Option<Instant>>,
     pub(crate) doubt: Doubt,
@@ -115,8 +123,10 @@ pub struct Node {
     pub(crate) fitting: Mutex<()>,
     /// Locked for the moment in which the database and the catalog change together.
     pub(crate) showing: RwLock<()>,
-    /// The tables that the node has made in its database, at the version that was asked for last.
-    pub(crate) made_at: Mutex<Option<(Version, Arc<AllMade>)>>,
+    /// What was read of the values that the node has stored.
+    pub(crate) stored: state::Known,
+    /// The tables that the node has made in its database, as they were when somebody has asked the last time.
+    pub(crate) made_at: Mutex<Option<MadeAt>>,
     /// Locked by who writes to what the node has of the cluster, but for rows.
     pub(crate) writing: Mutex<()>,
     /// Locked by who writes rows of a fragment.
@@ -130,6 +140,8 @@ pub struct Node {
     pub(crate) written: Mutex<Epoch>,
     /// The values of columns that it gives out next.
     pub(crate) ranges: Ranges,
+    /// The threads that send appends.
+    pub(crate) helpers: Helpers,
     /// What lets appends through to each node.
     lanes: Mutex<BTreeMap<NodeId, Arc<Lane>>>,
     /// Locked by who copies rows of a fragment from node to node, on the node that coordinates.
@@ -180,16 +192,11 @@ impl Node {
         let snapshot = database.snapshot()?;
         let id = match state::load(&snapshot, IDENTITY)? {
             Some(id) => id,
-            None => {
-                let id = NodeId(Uuid::new_v4());
-                let mut transaction = database.begin(threads)?.of_statements();
-                state::store(&mut transaction, IDENTITY, &id)?;
-                transaction.commit()?;
-                id
-            }
+            None => make_identity(&database, threads)?,
         };
         let (voter, history) = history::load(&snapshot)?;
         let cluster = voter.as_ref().and_then(cluster_of);
+        let kept = voter.as_ref().map(kept_of).unwrap_or_default();
         let (was_away, cluster) = (cluster.is_some(), cluster.map(OnceLock::from).unwrap_or_default());
         Ok(Arc::new_cyclic(|this| Self {
             this: this.clone(),
@@ -204,13 +211,17 @@ impl Node {
             host: OnceLock::new(),
             voter: Mutex::new(voter),
             history: Mutex::new(history),
+            reads_unstored: AtomicBool::new(false),
+            kept: Mutex::new(kept),
             readable: RwLock::new(None),
             coordinator: TimedMutex::new(None),
             submitted: Submitted::default(),
+            ahead: Ahead::default(),
             alone: Mutex::new(None),
             doubt: Doubt::new(was_away),
             fitting: Mutex::new(()),
             showing: RwLock::new(()),
+            stored: state::Known::default(),
             made_at: Mutex::new(None),
             writing: Mutex::new(()),
             writers: Mutex::default(),
@@ -219,6 +230,7 @@ impl Node {
             given_max: AtomicUsize::new(given_of(CLIENTS)),
             written: Mutex::default(),
             ranges: Ranges::default(),
+            helpers: Helpers::default(),
             lanes: Mutex::default(),
             copiers: Mutex::default(),
             moving: Mutex::new(()),
@@ -401,9 +413,9 @@ impl Node {
     pub(crate) fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
         Ok(match request {
             Request::Identify => Answer::Reply(self.identity()),
-            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote(&ask)?.map(Box::new))),
+            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote_for_another(&ask)?.map(Box::new))),
             Request::Store(told) => Answer::Reply(match self.whole(&told)? {
-                Some(ask) => Reply::Answer(self.vote(&ask)?.map(Box::new)),
+                Some(ask) => Reply::Answer(self.vote_for_another(&ask)?.map(Box::new)),
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
@@ -411,7 +423,7 @@ impl Node {
             // Nobody has said that another process which was this node has ended.
             Request::TakeOver => Answer::Reply(self.promote_after(After::Anybody).map(|_| Reply::TookOver)?),
             Request::InRows => return Err(unexpected("a message")),
-            Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.published_after(after))),
+            Request::Catalog { after } => Answer::Reply(Reply::Catalog(self.remembered_after(after))),
             Request::Append { request, altered } => {
                 let reply = self.append_to_fragments(&[request], altered, None, rows)?.pop();
                 let none = || Error::internal("an append without an answer");
@@ -495,7 +507,31 @@ impl Node {
         let next = history.write(&mut transaction, before, voter)?;
         transaction.commit()?;
         *history = next;
+        self.reads_unstored.store(false, Ordering::Release);
+        *self.kept.lock() = kept_of(voter);
         Ok(())
+    }
+
+    /// Stores which catalog the node knows to be published, if it has not yet.
+    ///
+    /// # Errors
+    /// Those of storing it.
+    pub(crate) fn store_readable(&self) -> Result<()> {
+        if !self.reads_unstored.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let voter = self.voter.lock();
+        let known = voter.as_ref().filter(|_| self.reads_unstored.load(Ordering::Acquire));
+        known.map_or(Ok(()), |known| self.store_voter(Some(known), known))
+    }
+
+    /// Returns the state that the node has stored, if it does not know that it is published, and the nodes of
+    /// the one of which it knows that.
+    pub(crate) fn unpublished(&self) -> Option<(Stored<Catalog>, Vec<Member>)> {
+        let voter = self.voter.lock();
+        let known = voter.as_ref()?;
+        let (stored, readable) = (known.stored.as_ref()?, known.readable.as_ref()?);
+        (readable.epoch < stored.epoch).then(|| (stored.clone(), readable.content.nodes.clone()))
     }
 
     /// Changes what the node has stored of catalogs, durably.
@@ -519,6 +555,32 @@ impl Node {
     fn whole(&self, told: &StoreDifference) -> Result<Option<Ask<Catalog>>> {
         let voter = self.voter.lock();
         told.with(voter.iter().flat_map(|voter| voter.stored.iter().chain(&voter.readable)))
+    }
+
+    /// Takes the message of another node that coordinates. Readers have a publication of rows before this
+    /// node stores it, which it does with what comes next, or soon: the coordinator has stored it, and a node
+    /// that was away asks others what a majority has stored.
+    fn vote_for_another(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
+        match self.publish_unstored(ask) {
+            Some(readable) => self.take(readable).map(|()| None),
+            None => self.vote(ask),
+        }
+    }
+
+    /// Takes the publication of rows without storing it, and returns the catalog. `None` for other messages,
+    /// and if tables or nodes differ: what a node makes, it may not have forgotten to be published.
+    fn publish_unstored(&self, ask: &Ask<Catalog>) -> Option<Arc<Catalog>> {
+        let Ask::Publish { term, epoch } = ask else { return None };
+        let mut voter = self.voter.lock();
+        let known = voter.as_mut()?;
+        let (stored, readable) = (known.stored.as_ref()?, known.readable.as_ref()?);
+        let is_later = stored.place() == (*term, *epoch) && readable.epoch < stored.epoch;
+        if !is_later || !differ_in_rows(&readable.content, &stored.content) {
+            return None;
+        }
+        known.receive(ask);
+        self.reads_unstored.store(true, Ordering::Release);
+        known.readable.as_ref().map(|readable| Arc::new(readable.content.clone()))
     }
 
     /// Takes a coordinator's message.
@@ -573,12 +635,7 @@ impl Node {
 
     /// Returns what the node keeps of coordinators' messages.
     pub(crate) fn kept(&self) -> Kept {
-        let voter = self.voter.lock();
-        let of = |voter: &Voter<Catalog>| Kept {
-            promised: voter.promised,
-            stored: voter.stored.as_ref().map(Stored::place),
-        };
-        voter.as_ref().map_or_else(Kept::default, of)
+        *self.kept.lock()
     }
 
     /// Returns the rows of a fragment that a reader sees: those of a snapshot, if it has them already.
@@ -661,6 +718,20 @@ impl Node {
         let rows = rows.map(|batch| batch.map_err(hypostyle_error::external));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(rows))))
     }
+}
+
+/// Stores which node a database is, which has been none.
+fn make_identity(database: &Arc<Database>, threads: usize) -> Result<NodeId> {
+    let id = NodeId(Uuid::new_v4());
+    let mut transaction = database.begin(threads)?.of_statements();
+    state::store(&mut transaction, IDENTITY, &id)?;
+    transaction.commit()?;
+    Ok(id)
+}
+
+/// Returns what a node keeps of coordinators' messages, by what it has stored.
+fn kept_of(voter: &Voter<Catalog>) -> Kept {
+    Kept { promised: voter.promised, stored: voter.stored.as_ref().map(Stored::place) }
 }
 
 /// Returns the cluster whose published catalog a node knows.

@@ -18,7 +18,6 @@ use hypostyle_types::{Error, Result};
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, VecDeque};
 use std::iter;
-use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
 
@@ -95,7 +94,7 @@ impl Sent {
                 match rows.rows().saturating_mul(row_bytes) > COPIED_BYTES_MAX {
                     true => found(table, rows, row_bytes, changes.memory)?,
                     false => {
-                        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+                        let threads = hypostyle_sync::cores();
                         let batches = state::batches(rows.clone(), 0..rows.positions(), threads);
                         copied(table, batches, changes.memory)?
                     }
@@ -206,7 +205,7 @@ fn found(
     if columns.iter().any(|column| *column >= rows.columns().len()) {
         return Err(no_key());
     }
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = hypostyle_sync::cores();
     let bits = u64::from(table.partitioning.fragments().min(16));
     let (mut start, mut of_fragments) = (table.rows_ever(), BTreeMap::<u32, RoaringTreemap>::new());
     for first in (0..rows.positions()).step_by(READ_ROWS) {
@@ -264,7 +263,7 @@ fn copied(
     mut rows: impl Iterator<Item = Result<RecordBatch>>,
     memory: &dyn Budget,
 ) -> Result<BTreeMap<u32, Share>> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    let threads = hypostyle_sync::cores();
     let (mut start, mut all) = (table.rows_ever(), Shares::new());
     loop {
         let batches = rows.by_ref().take(threads * BATCHES_AT_ONCE).collect::<Result<Vec<_>>>()?;

@@ -7,7 +7,8 @@ use hypostyle_placement::{FragmentId, Life};
 use hypostyle_storage::{
     Database, IndexEntry, IndexSpec, NewColumn, Snapshot, TableData, TableEntry, Transaction,
 };
-use hypostyle_types::{ColumnId, Error, LogicalType, Result, TableId};
+use hypostyle_sync::Mutex;
+use hypostyle_types::{ColumnId, Error, LogicalType, Result, TableId, Version};
 use roaring::RoaringTreemap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -107,13 +108,146 @@ pub fn load_all<T: DeserializeOwned>(
     let columns = table.rows_at(&[1], &UInt64Array::from(positions), 1)?;
     let [values] = columns.as_slice() else { return Err(Error::internal("rows of one column")) };
     let values = text(values)?;
-    let decoded = found.into_iter().zip(values.iter()).map(|(name, value)| -> Result<(String, T)> {
-        let value: T = serde_json::from_str(value.unwrap_or_default()).map_err(|error| {
-            Error::corrupt(format!("what is stored about the cluster as '{name}' cannot be read: {error}"))
-        })?;
-        Ok((name, value))
-    });
-    decoded.collect()
+    let named = found.into_iter().zip(values.iter());
+    named.map(|(name, value)| decode(&name, value.unwrap_or_default()).map(|value| (name, value))).collect()
+}
+
+fn decode<T: DeserializeOwned>(name: &str, value: &str) -> Result<T> {
+    serde_json::from_str(value).map_err(|error| {
+        Error::corrupt(format!("what is stored about the cluster as '{name}' cannot be read: {error}"))
+    })
+}
+
+/// What was read of the values that a database has stored: of those that were stored since, the next reader
+/// reads no others. A row keeps its name and its value for as long as there is its table.
+#[derive(Debug, Default)]
+pub struct Known(Mutex<Read>);
+
+#[derive(Debug, Default)]
+struct Read {
+    /// The table of the rows.
+    table: Option<TableId>,
+    /// The latest snapshot by which they were read, and how many positions the table had then.
+    version: Version,
+    positions: u64,
+    /// The last row of each name: its position and its value.
+    rows: BTreeMap<String, (u64, String)>,
+}
+
+impl Read {
+    /// Reads the rows of a snapshot that are behind those which were read.
+    fn go_on(&mut self, snapshot: &Snapshot, table: &TableData) -> Result<()> {
+        if self.table != Some(table.entry().id) {
+            *self = Self { table: Some(table.entry().id), ..Self::default() };
+        }
+        if table.positions() > self.positions {
+            self.read(table, &positions_of(table, self.positions..table.positions()))?;
+            self.positions = table.positions();
+            // Those of fragments that are gone are forgotten some time.
+            if self.rows.len() as u64 > table.rows().saturating_mul(2).saturating_add(FORGOTTEN_MIN) {
+                self.rows.retain(|_, (position, _)| !table.deleted().contains(*position));
+            }
+        }
+        self.version = self.version.max(snapshot.version());
+        Ok(())
+    }
+
+    fn read(&mut self, table: &TableData, positions: &UInt64Array) -> Result<()> {
+        if positions.values().is_empty() {
+            return Ok(());
+        }
+        let columns = table.rows_at(&[0, 1], positions, 1)?;
+        let [names, values] = columns.as_slice() else { return Err(Error::internal("rows of two columns")) };
+        let (names, values) = (text(names)?, text(values)?);
+        for ((position, name), value) in positions.values().iter().zip(names.iter()).zip(values.iter()) {
+            let row = (*position, value.unwrap_or_default().to_string());
+            self.rows.insert(name.unwrap_or_default().to_string(), row);
+        }
+        Ok(())
+    }
+
+    /// Returns the row that a snapshot has of a name; the outer `None` if that is not known, because the
+    /// snapshot is of before.
+    fn row(&self, snapshot: &Snapshot, table: &TableData, name: &str) -> Option<Option<&(u64, String)>> {
+        let is_there = |row: &&(u64, String)| row.0 < table.positions() && !table.deleted().contains(row.0);
+        match self.rows.get(name).filter(is_there) {
+            Some(row) => Some(Some(row)),
+            None => (snapshot.version() >= self.version).then_some(None),
+        }
+    }
+}
+
+impl Known {
+    /// Does what [`load_all`] does.
+    ///
+    /// # Errors
+    /// Those of [`load_all`].
+    pub fn load_all<T: DeserializeOwned>(
+        &self,
+        snapshot: &Snapshot,
+        names: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, T>> {
+        match self.rows(snapshot, names)? {
+            Some(found) => {
+                let found = found.into_iter();
+                found.map(|(name, (_, value))| decode(&name, &value).map(|value| (name, value))).collect()
+            }
+            None => load_all(snapshot, names),
+        }
+    }
+
+    /// Does what [`store_all`] does, as the first in its transaction that stores values.
+    ///
+    /// # Errors
+    /// Those of the transaction.
+    pub fn store_all<T: Serialize>(
+        &self,
+        transaction: &mut Transaction,
+        values: &BTreeMap<String, T>,
+    ) -> Result<()> {
+        let base = transaction.base().clone();
+        let names = values.keys().cloned().collect();
+        let (Some(table), Some(found)) = (base.table(SCHEMA, STATE), self.rows(&base, &names)?) else {
+            return store_all(transaction, values);
+        };
+        if values.is_empty() {
+            return Ok(());
+        }
+        delete(transaction, table, &found.into_values().map(|(position, _)| position).collect())?;
+        append_values(transaction, table.entry().id, values)
+    }
+
+    /// Returns the table and the position of the row that a snapshot has of a name; `None` if there is none,
+    /// or if that is not known.
+    ///
+    /// # Errors
+    /// Those of reading what was stored.
+    pub fn place(&self, snapshot: &Snapshot, name: &str) -> Result<Option<(TableId, u64)>> {
+        let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(None) };
+        let mut read = self.0.lock();
+        read.go_on(snapshot, table)?;
+        Ok(read.row(snapshot, table, name).flatten().map(|row| (table.entry().id, row.0)))
+    }
+
+    /// Returns the rows that a snapshot has of some names; `None` if that is not known of all.
+    fn rows(
+        &self,
+        snapshot: &Snapshot,
+        names: &BTreeSet<String>,
+    ) -> Result<Option<BTreeMap<String, (u64, String)>>> {
+        let Some(table) = snapshot.table(SCHEMA, STATE) else { return Ok(Some(BTreeMap::new())) };
+        let mut read = self.0.lock();
+        read.go_on(snapshot, table)?;
+        let mut found = BTreeMap::new();
+        for name in names {
+            match read.row(snapshot, table, name) {
+                Some(Some(row)) => drop(found.insert(name.clone(), row.clone())),
+                Some(None) => {}
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(found))
+    }
 }
 
 /// Stores a value in a transaction, in the place of the one before.
@@ -126,13 +260,22 @@ pub fn store_all<T: Serialize>(transaction: &mut Transaction, values: &BTreeMap<
     if values.is_empty() {
         return Ok(());
     }
+    let id = ensure(transaction)?;
+    forget_all(transaction, |name| values.contains_key(name))?;
+    append_values(transaction, id, values)
+}
+
+/// Appends values to the table of what is stored, by their names.
+fn append_values<T: Serialize>(
+    transaction: &mut Transaction,
+    id: TableId,
+    values: &BTreeMap<String, T>,
+) -> Result<()> {
     let written = values.iter().map(|(name, value)| {
         serde_json::to_string(value)
             .map_err(|error| Error::internal(format!("cannot write what is stored as '{name}': {error}")))
     });
     let texts = written.collect::<Result<Vec<String>>>()?;
-    let id = ensure(transaction)?;
-    forget_all(transaction, |name| values.contains_key(name))?;
     let schema = Schema::new(vec![
         Field::new("name", DataType::Utf8, false),
         Field::new("value", DataType::Utf8, false),
@@ -427,6 +570,41 @@ mod tests {
         assert!(!tidy(&database, 1).unwrap(), "it was done just now");
         assert_eq!(load::<u64>(&database.snapshot().unwrap(), "value 7").unwrap(), Some(10));
         assert_eq!(load::<u64>(&database.snapshot().unwrap(), "other").unwrap(), None);
+    }
+
+    #[test]
+    fn what_was_read_is_as_a_snapshot_has_it() {
+        let database = Database::in_memory().unwrap();
+        let (known, names) = (Known::default(), BTreeSet::from(["a", "b"].map(String::from)));
+        let empty = database.snapshot().unwrap();
+        assert_eq!(known.place(&empty, "a").unwrap(), None);
+        let store = |values: &[(&str, u32)]| {
+            let mut transaction = database.begin(1).unwrap().of_statements();
+            let values = values.iter().map(|(name, value)| (name.to_string(), *value)).collect();
+            known.store_all(&mut transaction, &values).unwrap();
+            transaction.commit().unwrap()
+        };
+        let forget = |name: &str| {
+            let mut transaction = database.begin(1).unwrap().of_statements();
+            forget_all(&mut transaction, |other| other == name).unwrap();
+            transaction.commit().unwrap()
+        };
+        let mut snapshots = vec![empty, store(&[("a", 1)]), store(&[("a", 2), ("b", 1)])];
+        snapshots.extend([store(&[("b", 2)]), forget("a"), store(&[("a", 3)]), forget("b")]);
+        // In any order: some are of before what was read.
+        for turn in 0..snapshots.len() {
+            let other = Known::default();
+            for at in (turn..snapshots.len()).chain(0..turn).chain((0..snapshots.len()).rev()) {
+                let snapshot = &snapshots[at];
+                let expected: BTreeMap<String, u32> = load_all(snapshot, &names).unwrap();
+                for known in [&known, &other] {
+                    assert_eq!(known.load_all::<u32>(snapshot, &names).unwrap(), expected, "{turn}, {at}");
+                }
+            }
+        }
+        assert!(known.place(&snapshots[6], "a").unwrap().is_some());
+        assert_eq!(known.place(&snapshots[1], "a").unwrap(), None, "another row has the name by now");
+        assert_eq!(snapshots[6].table(SCHEMA, STATE).unwrap().rows(), 1);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 use futures::executor::block_on_stream;
 use hypostyle_placement::append::{self, Decision, ReplicaState, Source, Write};
 use hypostyle_placement::{Epoch, FragmentId};
-use hypostyle_storage::{Budget, TableData, Transaction};
+use hypostyle_storage::{Budget, Snapshot, TableData, Transaction};
 use hypostyle_sync::Mutex;
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
@@ -83,7 +83,7 @@ impl Node {
             }
         }
         arriving.end()?;
-        state::store_all(&mut transaction, &states)?;
+        self.stored.store_all(&mut transaction, &states)?;
         let after = transaction.commit()?;
         for (request, write) in writes() {
             let found = state::fragment(&after, request.fragment).map(|table| table.positions());
@@ -107,7 +107,7 @@ impl Node {
         if names.is_empty() {
             return Ok(());
         }
-        let known = state::load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
+        let known = self.stored.load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
         let is_earlier = |request: &&append::Request| {
             let replica = known.get(&state::replica(request.fragment));
             replica.is_some_and(|replica| replica.life < request.life && replica.positions > 0)
@@ -121,7 +121,7 @@ impl Node {
     fn decide(&self, requests: &[append::Request]) -> Result<Vec<Decision>> {
         let term = self.promised();
         let names = requests.iter().map(|request| state::replica(request.fragment)).collect();
-        let known = state::load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
+        let known = self.stored.load_all::<ReplicaState>(&*self.database().snapshot()?, &names)?;
         let decide = |request: &append::Request| {
             let replica = known.get(&state::replica(request.fragment)).copied().unwrap_or_default();
             replica.receive(request, term)
@@ -131,15 +131,12 @@ impl Node {
 
     /// Makes the tables that are missing of what some requests write to. Without rows they change nothing.
     fn ensure_tables(&self, requests: &[append::Request], altered: Epoch) -> Result<()> {
+        // Most often there are none, and nobody waits for a catalog that is being stored.
+        if missing(&*self.database().unpinned_snapshot()?, requests).is_empty() {
+            return Ok(());
+        }
         let _one = self.writing.lock();
-        let base = self.database().snapshot()?;
-        let tables = base.catalog().tables.iter().filter(|table| table.schema == state::SCHEMA);
-        let known: BTreeSet<&str> = tables.map(|table| table.name.as_str()).collect();
-        let fragments = requests.iter().filter(|of| !known.contains(&*state::fragment_table(of.fragment)));
-        let fragments = fragments.map(|of| (of, false));
-        let deletions = requests.iter().filter(|of| of.deletes > 0);
-        let deletions = deletions.filter(|of| !known.contains(&*state::deletions_table(of.fragment)));
-        let missing: Vec<_> = fragments.chain(deletions.map(|of| (of, true))).collect();
+        let missing = missing(&*self.database().unpinned_snapshot()?, requests);
         for some in missing.chunks(TABLES_AT_ONCE) {
             let mut transaction = self.database().begin(self.threads())?.of_statements();
             let base = transaction.base().clone();
@@ -231,6 +228,19 @@ impl Node {
         }
         Ok(())
     }
+}
+
+/// Returns the requests for which a table is missing of what they write to: that of a fragment, or, if true,
+/// that of its deletions.
+fn missing<'a>(base: &Snapshot, requests: &'a [append::Request]) -> Vec<(&'a append::Request, bool)> {
+    let fragments = requests.iter().map(|of| (state::fragment_table(of.fragment), (of, false)));
+    let deletions = requests.iter().filter(|of| of.deletes > 0);
+    let deletions = deletions.map(|of| (state::deletions_table(of.fragment), (of, true)));
+    let mut missing: BTreeMap<String, _> = fragments.chain(deletions).collect();
+    for table in base.catalog().tables.iter().filter(|table| table.schema == state::SCHEMA) {
+        missing.remove(&table.name);
+    }
+    missing.into_values().collect()
 }
 
 fn reply_of(decision: Decision) -> append::Reply {

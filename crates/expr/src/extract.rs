@@ -7,7 +7,7 @@ use datafusion::error::Result;
 use datafusion::functions::datetime::date_part;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult};
 use datafusion::logical_expr::{Expr, ScalarUDF};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 /// Plans it.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr_rewriter::create_col_from_scalar_expr;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, Distinct, Expr, ExprSchemable, Filter, Limit, LogicalPlan, Operator, Projection,
@@ -19,7 +20,7 @@ use std::sync::Arc;
 /// Says whether DataFusion makes no join of a subquery of the plan, would panic on it, take other columns
 /// for those that it names, other rows for those that it counts, or false for what is not known, or divide
 /// by what a condition keeps from it.
-pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
+pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let is_odd = |expr: &Expr| match expr {
         Expr::ScalarSubquery(value) => {
             let subquery = &value.subquery;
@@ -32,8 +33,9 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
         Expr::Exists(Exists { subquery: Subquery { subquery, .. }, .. }) => {
             is_odd_test(subquery, true) || has_distant_references(subquery)
         }
-        Expr::InSubquery(InSubquery { subquery: Subquery { subquery, .. }, .. }) => {
-            is_odd_test(subquery, false) || has_distant_references(subquery)
+        Expr::InSubquery(test) => {
+            let subquery = &test.subquery.subquery;
+            is_odd_test(subquery, false) || has_distant_references(subquery) || seeks_subquery(test)
         }
         _ => false,
     };
@@ -57,6 +59,12 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
 /// rows.
 pub fn is_odd_test(subquery: &LogicalPlan, is_exists: bool) -> bool {
     is_renamed(subquery) || mixes_rows(subquery) || is_out_of_reach(subquery, is_exists)
+}
+
+/// Says whether what an IN seeks is computed by a subquery that becomes a join, too. DataFusion makes the join
+/// of the IN first, and finds no subqueries in its condition any more.
+pub fn seeks_subquery(test: &InSubquery) -> bool {
+    contains(&test.expr, |part| is_test(part) || is_dependent_value(part))
 }
 
 /// Says whether DataFusion refuses a correlated subquery that stands for a value, because it may give
@@ -242,6 +250,42 @@ fn takes_columns_twice(filter: &Filter) -> bool {
 /// The table of what an IN finds.
 const FOUND: &str = "__found";
 
+/// Returns the plan in which the subquery of each IN names the column that it gives. DataFusion asks its
+/// first node for it, and VALUES and some others tell none: `a IN (VALUES (1), (2))` was refused.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn with_columns_found(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_nameless = |test: &InSubquery| !names_its_column(&test.subquery.subquery);
+    let is_one = |expr: &Expr| matches!(expr, Expr::InSubquery(test) if is_nameless(test));
+    if !any_node(&plan, |node| has_expression(node, is_one)) {
+        return Ok(plan);
+    }
+    let named = plan.transform_up_with_subqueries(|node| {
+        map_expressions(node, |expr| match expr {
+            Expr::InSubquery(test) if is_nameless(&test) => {
+                let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } =
+                    test;
+                let column = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+                let subquery =
+                    Arc::new(LogicalPlan::Projection(Projection::try_new(vec![column], subquery)?));
+                let subquery = Subquery { subquery, outer_ref_columns, spans };
+                Ok(Transformed::yes(Expr::InSubquery(InSubquery { expr, subquery, negated })))
+            }
+            other => Ok(Transformed::no(other)),
+        })
+    });
+    Ok(named?.data)
+}
+
+/// Says whether the column that DataFusion takes for the first one that a subquery gives is that one.
+fn names_its_column(subquery: &LogicalPlan) -> bool {
+    let Ok(Some(given)) = subquery.head_output_expr() else { return false };
+    let named = create_col_from_scalar_expr(&given, FOUND.to_string());
+    let first = subquery.schema().fields().first();
+    named.is_ok_and(|named| first.is_some_and(|first| *first.name() == named.name))
+}
+
 /// Returns the plan in which such columns are of a table, unless the subquery of the IN depends on rows
 /// around it.
 ///
@@ -349,7 +393,7 @@ fn has_namesakes(subquery: &LogicalPlan) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_dependent_value, is_test, must_be_unnested, with_tables_found};
+    use super::{is_dependent_value, is_test, must_be_unnested, with_columns_found, with_tables_found};
     use arrow::array::{ArrayRef, Int64Array, RecordBatch};
     use datafusion::execution::SessionState;
     use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -397,8 +441,31 @@ mod tests {
     }
 
     #[test]
+    fn what_an_in_finds_is_a_column_with_a_name() {
+        for test in [
+            "a IN (VALUES (1), (2))",
+            "a NOT IN (VALUES (1), (2))",
+            "a IN (VALUES (1), (2) ORDER BY 1)",
+            "a IN (VALUES (1), (2)) OR b = 2",
+        ] {
+            let sql = format!("SELECT a FROM t WHERE {test}");
+            let (state, plan) = planned(&sql);
+            assert!(state.optimize(&plan).is_err(), "{sql}");
+            let plan = with_columns_found(plan).and_then(with_tables_found).unwrap();
+            assert!(!must_be_unnested(&plan), "{sql}");
+            let optimized = state.optimize(&plan).unwrap();
+            assert!(!any_node(&optimized, |node| has_expression(node, is_test)), "{sql}");
+        }
+        let (_, plan) =
+            planned("SELECT a FROM t WHERE a IN (SELECT max(b) + 1 FROM u) AND b IN (SELECT a FROM u)");
+        assert_eq!(with_columns_found(plan.clone()).unwrap(), plan);
+    }
+
+    #[test]
     fn what_datafusion_makes_no_join_of_is_known_by_its_shape() {
         for sql in [
+            "SELECT a FROM t WHERE (SELECT max(u.b) FROM u WHERE u.a = t.a) IN (SELECT b FROM u)",
+            "SELECT a FROM t WHERE (a IN (SELECT b FROM u)) IN (SELECT b > 1 FROM u)",
             "SELECT a, (SELECT b FROM u WHERE u.a = t.a) FROM t",
             "SELECT a, (SELECT count(*) FROM u WHERE u.b > t.b) FROM t",
             "SELECT a FROM t WHERE b > (SELECT max(u.b + t.a) FROM u)",

@@ -7,12 +7,12 @@
 //! operator. The result is joined to the rows around by these columns.
 //!
 //! Whether DataFusion can make a join of a subquery is known by its shape (`subquery_shape`), so that
-//! its good plans stay and none is tried in vain.
+//! its good plans stay. Each query is planned in one form (`subquery_form`).
 
 use crate::computed_once::{computed_apart, is_computed_once};
 use crate::outer_references::{is_dependent, is_lateral};
 use crate::subquery_guards::{Guards, is_at_risk, truth_of_row, value_of_row};
-use crate::subquery_shape::{is_odd_anti, is_odd_test, tested};
+use crate::subquery_shape::{is_odd_anti, is_odd_test, seeks_subquery, tested};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
@@ -41,7 +41,7 @@ pub use crate::single_value::single_value;
 
 /// Says whether a plan has subqueries in its expressions, or in FROM such as depend on the tables
 /// beside them.
-pub fn has_subqueries(plan: &LogicalPlan) -> bool {
+pub(crate) fn has_subqueries(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(is_lateral(node) || node.expressions().iter().any(has_subquery))).unwrap_or(false)
 }
 
@@ -51,7 +51,7 @@ pub fn has_subqueries(plan: &LogicalPlan) -> bool {
 /// # Errors
 /// `NotImplemented` for a subquery that depends on the rows around it in a way that is not
 /// supported.
-pub fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
+pub(crate) fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
     Unnesting { state, extent, made: 0 }.plan(plan)
 }
 
@@ -60,7 +60,7 @@ pub fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result
 const NESTED_MAX: usize = 5;
 
 /// Says whether more subqueries are within each other than DataFusion can have.
-pub fn nests_deep(plan: &LogicalPlan) -> bool {
+pub(crate) fn nests_deep(plan: &LogicalPlan) -> bool {
     fn depth(plan: &LogicalPlan) -> usize {
         let mut most = 0;
         let _never_fails = plan.apply(|node| {
@@ -80,7 +80,7 @@ pub fn nests_deep(plan: &LogicalPlan) -> bool {
 ///
 /// # Errors
 /// Those of DataFusion's analyzer.
-pub fn nested_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn nested_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
     apart_below(state, plan, &mut 0)
 }
 
@@ -106,7 +106,7 @@ fn apart_below(state: &SessionState, plan: LogicalPlan, depth: &mut usize) -> Re
 
 /// The subqueries that are unnested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub(crate) enum Extent {
     /// Only subqueries that DataFusion does not turn into semi joins and anti joins.
     Needed,
     All,
@@ -305,6 +305,7 @@ impl Unnesting<'_> {
                 let subquery = &test.subquery.subquery;
                 !is_odd_anti(test, denied, filter.input.schema())
                     && !is_odd_test(subquery, false)
+                    && !seeks_subquery(test)
                     && !is_named_within(subquery, filter.input.schema())
             }
             _ => false,
@@ -1029,6 +1030,9 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// The column that is found, where what is sought has subqueries.
+const GIVEN: &str = "__given";
+
 /// Returns `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is
 /// unknown. A subquery that has others within it stands there once, as the plan would be several times
 /// as large with each level.
@@ -1042,6 +1046,13 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery, guards: &Guards) -> Resu
         other => Ok(Transformed::no(other)),
     });
     let sought = sought?.data;
+    let mut subquery = subquery;
+    if has_subquery(&sought) {
+        // Columns of what is found would be taken for those of the rows around that it names.
+        let value = Expr::Column(Column::from(subquery.schema().qualified_field(0))).alias(GIVEN);
+        let named = LogicalPlanBuilder::from(subquery.as_ref().clone()).project([value])?.build()?;
+        subquery = Arc::new(named);
+    }
     let given = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
     if has_subqueries(&subquery) {
         let is_equal = given.eq(sought);

@@ -88,7 +88,10 @@ fn is_set_operation(body: &SetExpr) -> bool {
 }
 
 /// Looks whether ORDER BY of a set operation names only columns of its result, which has these names.
-fn check_keys(query: &Query, names: &[String]) -> Result<()> {
+///
+/// # Errors
+/// `UnknownName` for a name that is none of the result's: 42P01 with a table before it, or else 42703.
+pub fn check_keys(query: &Query, names: &[String]) -> Result<()> {
     let Some(OrderByKind::Expressions(keys)) = query.order_by.as_ref().map(|order| &order.kind) else {
         return Ok(());
     };

@@ -7,9 +7,16 @@
 #![forbid(unsafe_code)]
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{self, PoisonError, TryLockError};
+use std::sync::{self, OnceLock, PoisonError, TryLockError};
 pub use std::sync::{RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
+
+/// Returns how many threads run at once, as it was when somebody has asked first. To ask the system reads
+/// files of control groups each time, which takes longer than what a small statement does with the answer.
+pub fn cores() -> usize {
+    static CORES: OnceLock<usize> = OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
 
 /// A value for one thread at a time, with which a thread may wait for a [`Condvar`].
 #[derive(Debug, Default)]

@@ -30,7 +30,7 @@ impl Pool {
     /// # Errors
     /// `Io` when a thread cannot be started.
     pub fn new() -> Result<Arc<Self>> {
-        Self::of(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+        Self::of(hypostyle_sync::cores())
     }
 
     fn of(threads: usize) -> Result<Arc<Self>> {

@@ -1,8 +1,14 @@
 //! Readers that ask for what was written elsewhere.
 
-use super::{Cluster, failure};
+use super::{Cluster, Wires, failure, on_each};
 use crate::tpch::sorted_rows;
-use hypostyle::Connection;
+use hypostyle::cluster::Member;
+use hypostyle::cluster::message::{Addressed, Request};
+use hypostyle::cluster::peers::{Answer, Peers, RowReader};
+use hypostyle::{Connection, Result};
+use hypostyle_placement::term::Ask;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn epoch(connection: &Connection) -> String {
     sorted_rows(connection, "SHOW cluster_epoch").unwrap()[0].rsplit('|').next().unwrap().to_string()
@@ -68,4 +74,71 @@ fn a_statement_may_want_replicas_in_sync() {
             .unwrap();
         assert_eq!(sorted_rows(&connection, count).unwrap(), ["5"], "node {node}");
     }
+}
+
+/// Connections that count the catalogs which nodes are told to store.
+struct Counting {
+    wires: Arc<Wires>,
+    stored: Arc<AtomicUsize>,
+}
+
+impl Peers for Counting {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        let is_catalog = match &request.request {
+            Request::Store(_) => true,
+            Request::Ask(ask) => matches!(**ask, Ask::Store { .. }),
+            _ => false,
+        };
+        self.stored.fetch_add(usize::from(is_catalog), Ordering::SeqCst);
+        self.wires.call(node, request, rows)
+    }
+}
+
+#[test]
+fn statements_that_follow_each_other_are_one_catalog_each() {
+    let stored = Arc::new(AtomicUsize::new(0));
+    let counting = stored.clone();
+    let cluster = Cluster::reached_by(3, move |wires| {
+        Arc::new(Counting { wires: wires.clone(), stored: counting.clone() })
+    });
+    let connection = cluster.on(0);
+    connection
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    connection.execute("INSERT INTO t VALUES (0)").unwrap();
+    let before = stored.load(Ordering::SeqCst);
+    for key in 1..=20 {
+        connection.execute(&format!("INSERT INTO t VALUES ({key})")).unwrap();
+    }
+    // Two other nodes store each. A machine with much to do may take so long that some statements begin anew.
+    let catalogs = stored.load(Ordering::SeqCst) - before;
+    assert!((40..60).contains(&catalogs), "{catalogs} catalogs for 20 statements");
+    assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["21|210"]; 3]);
+}
+
+#[test]
+fn a_writer_that_has_begun_before_somebody_else_coordinates_begins_anew() {
+    let cluster = Cluster::new(3);
+    let old = cluster.on(0);
+    old.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 3").unwrap();
+    old.execute("INSERT INTO t VALUES (1), (2)").unwrap();
+    // Nobody reaches it, so that it does not hear of the next one.
+    cluster.cut(0);
+    cluster.nodes[1].promote().unwrap();
+    old.execute("INSERT INTO t VALUES (3)").unwrap();
+    assert!(!cluster.nodes[0].coordinates());
+    cluster.mend(0);
+    cluster.nodes[1].look_after();
+    assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["3|6"]; 3]);
+    // Without a majority, a writer that has begun before knows that nothing is changed.
+    let new = cluster.on(1);
+    new.execute("INSERT INTO t VALUES (4)").unwrap();
+    cluster.cut(0);
+    cluster.cut(2);
+    assert_eq!(failure(&new, "INSERT INTO t VALUES (5)").sqlstate(), "57P03");
+    cluster.mend(0);
+    cluster.mend(2);
+    new.execute("INSERT INTO t VALUES (6)").unwrap();
+    cluster.nodes[1].look_after();
+    assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["5|16"]; 3]);
 }

@@ -121,7 +121,7 @@ fn table(name: &ObjectName, alias: Option<&TableAlias>, scope: &Scope<'_>) -> Re
     let plan = match &reference {
         // DataFusion takes a name with a schema for that of any table without one.
         TableReference::Partial { table, .. } | TableReference::Full { table, .. }
-            if alias.is_none() && scope.tables.names_several() =>
+            if alias.is_none() && scope.tables.has_several(table) =>
         {
             LogicalPlanBuilder::from(plan)
                 .alias(TableReference::bare(scope.tables.new_name(table)))?

@@ -105,9 +105,14 @@ fn kind_of(operator: &JoinOperator) -> Result<(JoinType, &JoinConstraint)> {
 
 /// Returns the relations and columns of two sides as those of one frame, without its rows.
 fn side_by_side(left: &mut Frame, right: &mut Frame) -> Result<Frame> {
-    // Two calls of one function may stand beside each other.
-    let is_alike =
-        |one: &Relation, other: &Relation| one.name == other.name && !(one.is_function && other.is_function);
+    // Two calls of one function may stand beside each other, and two tables of one name in different schemas.
+    let is_alike = |one: &Relation, other: &Relation| {
+        let are_called_alike = match one.name.len().min(other.name.len()) {
+            1 => one.name.last() == other.name.last(),
+            _ => one.name == other.name,
+        };
+        are_called_alike && !(one.is_function && other.is_function)
+    };
     let is_called = |relation: &&Relation| {
         !relation.name.is_empty() && left.relations.iter().any(|other| is_alike(relation, other))
     };

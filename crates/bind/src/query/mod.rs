@@ -38,6 +38,8 @@ use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, Projection};
 use datafusion::sql::sqlparser::ast::{Query, SetExpr};
+use hypostyle_error::external;
+use hypostyle_sql::set_orders::check_keys;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -75,7 +77,11 @@ fn bound(query: &Query, scope: &Scope<'_>) -> Result<Rows> {
     let scope = with::defined(query.with.as_ref(), scope)?;
     let rows = match query.body.as_ref() {
         SetExpr::Select(select) => select::bind(select, query.order_by.as_ref(), &scope)?,
-        body => order::of_result(set_operation::bind(body, &scope)?, query.order_by.as_ref(), &scope)?,
+        body => {
+            let rows = set_operation::bind(body, &scope)?;
+            check_keys(query, &rows.names).map_err(external)?;
+            order::of_result(rows, query.order_by.as_ref(), &scope)?
+        }
     };
     limit::bind(rows, query, &scope)
 }

@@ -97,13 +97,25 @@ fn item_in(key: &SqlExpr, names: &Names<'_>, clause: &str) -> Result<Option<usiz
     // A column that a join has merged is what the name means beside those that it is merged of.
     let merged = names.scope.frame().and_then(|frame| frame.merged(name));
     let of_merged = merged.and_then(|merged| names.items.iter().position(|item| item.expr == merged.expr));
-    match of_merged {
+    match of_merged.or_else(|| cast_alone(&folded, names.items)) {
         Some(place) => Ok(Some(place)),
         None => {
             let message = format!("{clause} \"{folded}\" is the name of several items of SELECT");
             Err(refused("42702", message))
         }
     }
+}
+
+/// Returns the place of an item that all others of its name only cast, as `a` beside `a::TEXT`.
+fn cast_alone(name: &str, items: &[Item]) -> Option<usize> {
+    let named = || items.iter().enumerate().filter(|(_, item)| item.name == name);
+    let is_cast_of = |of: &Expr, expr: &Expr| match expr {
+        Expr::Cast(cast) => *cast.expr == *of,
+        Expr::TryCast(cast) => *cast.expr == *of,
+        other => other == of,
+    };
+    let mut alone = named().filter(|(_, one)| named().all(|(_, other)| is_cast_of(&one.expr, &other.expr)));
+    alone.next().map(|(place, _)| place)
 }
 
 /// Returns the only item whose name differs in capitals from one without quotes.
@@ -294,7 +306,8 @@ pub fn of_result(rows: Rows, order: Option<&OrderBy>, scope: &Scope<'_>) -> Resu
     let expr = {
         let outermost = Scope::new(scope.tables);
         let inner = outermost.over(&frame);
-        let keys = keys(order, &Names { items: &items, around_first: false, ..Names::of(&inner) })?;
+        let names = Names { items: &items, around_first: false, ..Names::of(&inner) };
+        let keys = keys(order, &names)?;
         sorts(keys, &items)
     };
     let plan = LogicalPlan::Sort(Sort { expr, input: Arc::new(frame.plan), fetch: None });

@@ -13,7 +13,8 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Ident, Query, Statement, TableFactor, Visitor};
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_error::{ambiguous_column, external, no_column};
-use hypostyle_sql::identifier::fold;
+use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::plain::alias_of;
 use hypostyle_sql::walk::walk;
 use hypostyle_types::{Error, ErrorKind};
 use std::cell::Cell;
@@ -32,8 +33,8 @@ pub struct Tables<'a> {
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The names that were made for what has none.
     made: Cell<usize>,
-    /// How many relations the statement has.
-    relations: usize,
+    /// What the statement calls its relations, each as often as it does.
+    relations: HashMap<String, usize>,
 }
 
 impl<'a> Tables<'a> {
@@ -57,7 +58,7 @@ impl<'a> Tables<'a> {
                 sources.insert(full, provider_as_source(table));
             }
         }
-        let mut relations = Relations(0);
+        let mut relations = Relations(HashMap::new());
         let _all = walk(query, &mut relations);
         Ok(Self { state, binder, sources, made: Cell::new(0), relations: relations.0 })
     }
@@ -67,9 +68,9 @@ impl<'a> Tables<'a> {
         self.sources.get(&full_name(self.state, name)).cloned()
     }
 
-    /// Says whether the statement has several relations, some of which may have one name.
-    pub fn names_several(&self) -> bool {
-        self.relations > 1
+    /// Says whether the statement has several relations of a name, in whatever schemas and clauses.
+    pub fn has_several(&self, name: &str) -> bool {
+        self.relations.get(name).is_some_and(|count| *count > 1)
     }
 
     /// Returns a name that nothing else has, and that is shown as another one.
@@ -80,14 +81,21 @@ impl<'a> Tables<'a> {
     }
 }
 
-/// Counts relations.
-struct Relations(usize);
+/// Counts the names of relations.
+struct Relations(HashMap<String, usize>);
 
 impl Visitor for Relations {
     type Break = ();
 
-    fn pre_visit_table_factor(&mut self, _: &TableFactor) -> ControlFlow<()> {
-        self.0 += 1;
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        let name = match (alias_of(factor), factor) {
+            (Some(alias), _) => Some(fold(&alias.name)),
+            (None, TableFactor::Table { name, .. }) => last_of(name).ok(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            *self.0.entry(name).or_default() += 1;
+        }
         ControlFlow::Continue(())
     }
 }

@@ -368,7 +368,7 @@ fn what_means_nothing_is_refused_where_it_stands() {
         ("SELECT DISTINCT a FROM t ORDER BY b", "42P10"),
         ("SELECT DISTINCT ON (b) a FROM t ORDER BY a", "42P10"),
         ("SELECT a FROM t UNION SELECT b, c FROM u", "42601"),
-        ("SELECT a FROM t UNION SELECT b FROM u ORDER BY t.a", "42703"),
+        ("SELECT a FROM t UNION SELECT b FROM u ORDER BY t.a", "42P01"),
         ("SELECT (SELECT a, b FROM t)", "42601"),
         ("VALUES (1, 2), (3)", "42601"),
         ("SELECT *", "42601"),

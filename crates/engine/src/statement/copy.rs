@@ -4,7 +4,6 @@ use crate::session::{Outcome, Parameters, Session, Waits};
 use crate::statement::dialect::as_statement;
 use crate::statement::materialized::refuse_materialized;
 use crate::statement::refusal::{refuse_given, refuse_other_kind};
-use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
@@ -13,6 +12,7 @@ use hypostyle_catalog::scope::Name;
 use hypostyle_cluster::stages::over_nodes;
 use hypostyle_error::from_datafusion;
 use hypostyle_files::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
+use hypostyle_plan::subquery_form::in_chosen_form;
 use hypostyle_sql::identifier::split_name;
 use hypostyle_sql::names::name_columns;
 use hypostyle_sql::statement::{CopyFrom, CopyOption, CopyTo, CopyValue};
@@ -102,7 +102,7 @@ impl Session {
         let plan = self.planner().plan(as_statement(*query), &Parameters::None)?;
         let state = self.context.state();
         let rows = self.wait_apart(async move {
-            let plan = unnest_if_needed(&state, plan).await;
+            let plan = in_chosen_form(&state, plan).map_err(from_datafusion)?;
             let state = over_nodes(state, &plan).map_err(from_datafusion)?;
             let rows = DataFrame::new(state, plan);
             write(rows, &path, format, &options).await.map_err(from_datafusion)

@@ -6,7 +6,6 @@ use crate::session::{Outcome, Parameters, Session, Waits};
 use crate::statement::dialect::name_columns_for;
 use crate::statement::planner::refuse_inner_writes;
 use crate::statement::result::Purpose;
-use crate::statement::start::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::logical_expr::LogicalPlan;
@@ -20,6 +19,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_placement::catalog::Catalog;
 use hypostyle_placement::ticket::{Place, Rows, Ticket};
 use hypostyle_plan::join_order::in_order;
+use hypostyle_plan::subquery_form::in_chosen_form;
 use hypostyle_sql::Statement as SqlStatement;
 use hypostyle_types::{Error, Result, TableId};
 use std::collections::BTreeSet;
@@ -76,8 +76,8 @@ impl Session {
         }
         let (state, known) = (self.context.state(), catalog.clone());
         let found = self.wait_apart(async move {
-            let form = unnest_if_needed(&state, plan).await;
-            let optimized = state.optimize(&form).and_then(|plan| in_order(plan, &state));
+            let form = in_chosen_form(&state, plan);
+            let optimized = form.and_then(|form| in_order(state.optimize(&form)?, &state));
             let optimized = optimized.map_err(from_datafusion)?;
             partitions(&optimized, &read.tables, (&node, &known), &state).map_err(from_datafusion)
         })?;

@@ -19,12 +19,15 @@ use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, SelectItem, Statement, TableWithJoins, WildcardAdditionalOptions,
+    Expr as SqlExpr, Ident, JoinOperator, SelectItem, Statement, TableFactor, TableWithJoins,
+    WildcardAdditionalOptions,
 };
 use hypostyle_catalog::given::Given;
+use hypostyle_error::column_name::unmarked_name;
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::plain::alias_of;
 use hypostyle_sql::{build, selected};
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, Result};
@@ -93,18 +96,56 @@ impl Returning {
         let versions = joined.versions.as_ref().map_or(0, |(_, columns)| *columns);
         let others = joined.plan.schema().fields().len() - versions;
         let columns = joined.plan.schema().iter().enumerate().take(others).skip(joined.columns);
-        let column = |(number, (qualifier, field)): (usize, (Option<&TableReference>, &Arc<Field>))| {
-            let column = match qualifier {
-                None => build::column(field.name()),
-                Some(table) => {
-                    let parts = table.to_vec();
-                    let parts = parts.iter().chain([field.name()]).map(|part| build::name(part));
-                    SqlExpr::CompoundIdentifier(parts.collect())
-                }
+        let mut relations = joined.from.iter().skip(1).flat_map(relations_with_columns);
+        let mut items = Vec::new();
+        let (mut last, mut written) = (None, Vec::new());
+        for (number, (qualifier, field)) in columns {
+            // Columns of a relation stand beside each other, and relations in the order of FROM.
+            if last != Some(qualifier) {
+                (last, written) =
+                    (Some(qualifier), relations.next().map_or_else(Vec::new, name_before_columns));
+            }
+            let name = build::name(unmarked_name(field.name()));
+            let column = match written.is_empty() {
+                true => SqlExpr::Identifier(name),
+                false => SqlExpr::CompoundIdentifier(written.iter().cloned().chain([name]).collect()),
             };
-            build::item_named(column, &name_of(number))
-        };
-        columns.map(column).collect()
+            items.push(build::item_named(column, &name_of(number)));
+        }
+        items
+    }
+}
+
+/// Returns the relations of an item of FROM that have columns in its rows.
+fn relations_with_columns(item: &TableWithJoins) -> Vec<&TableFactor> {
+    use JoinOperator::{Anti, LeftAnti, LeftSemi, Semi};
+    let joins = item.joins.iter();
+    let joined =
+        joins.filter(|join| !matches!(join.join_operator, Semi(_) | LeftSemi(_) | Anti(_) | LeftAnti(_)));
+    let factors = std::iter::once(&item.relation).chain(joined.map(|join| &join.relation));
+    fn within(factor: &TableFactor) -> Vec<&TableFactor> {
+        match factor {
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                relations_with_columns(table_with_joins)
+            }
+            other => vec![other],
+        }
+    }
+    factors.flat_map(within).collect()
+}
+
+/// Returns what stands before the names of a relation's columns: its alias, or its own name.
+fn name_before_columns(factor: &TableFactor) -> Vec<Ident> {
+    match (alias_of(factor), factor) {
+        (Some(alias), _) => vec![alias.name.clone()],
+        (None, TableFactor::Table { name, args: None, .. }) => {
+            name.0.iter().filter_map(|part| part.as_ident().cloned()).collect()
+        }
+        (None, TableFactor::Table { name, .. } | TableFactor::Function { name, .. }) => {
+            name.0.last().and_then(|part| part.as_ident().cloned()).into_iter().collect()
+        }
+        (None, TableFactor::UNNEST { .. }) => vec![build::name("unnest")],
+        _ => Vec::new(),
     }
 }
 

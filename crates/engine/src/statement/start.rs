@@ -1,5 +1,4 @@
-//! Starts queries: by the route that was chosen, or in the first form of a logical plan that can be
-//! planned.
+//! Starts queries: by the route that was chosen, or planned in the form that their subqueries ask for.
 
 use crate::session::outcome::Outcome;
 use crate::statement::key_lookup::Indexes;
@@ -8,11 +7,9 @@ use crate::statement::route::{Route, with_route, with_shown_names};
 use crate::statement::stored_plan::{StoredPlan, stored_result};
 use arrow::datatypes::Schema;
 use datafusion::common::format::ExplainFormat;
-use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{Explain, LogicalPlan, PlanType, StringifiedPlan};
-use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::logical_expr::{Explain, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use hypostyle_cluster::distribute::distribute;
 use hypostyle_cluster::stages::in_stages;
@@ -22,11 +19,8 @@ use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
 use hypostyle_expr::meter::Meter;
 use hypostyle_expr::work::Work;
 use hypostyle_plan::join_order::in_order;
-use hypostyle_plan::later_form;
-use hypostyle_plan::subquery_shape::must_be_unnested;
-use hypostyle_plan::unnest::{Extent, has_subqueries, nested_apart, nests_deep, unnest};
+use hypostyle_plan::subquery_form::in_chosen_form;
 use hypostyle_types::{Error, Result};
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -58,9 +52,7 @@ pub(super) async fn start(
             return Ok((as_planned(outcome, &planned)?, None));
         }
         Route::Kept(optimized) => plan_optimized(state, *optimized, &planned).await,
-        Route::Indexed | Route::Planned => {
-            plan_some_form(state, plan, &planned).await.map(|(_, planned)| planned)
-        }
+        Route::Indexed | Route::Planned => plan_form(state, plan, &planned).await,
     };
     let (outcome, optimized) = form.map_err(from_datafusion)?.run(state, purpose, threads)?;
     Ok((as_planned(outcome, &planned)?, optimized))
@@ -102,113 +94,20 @@ pub(super) fn task_context(state: &SessionState) -> Arc<TaskContext> {
     ))
 }
 
-/// Returns the query with its subqueries unnested, if it can be planned in no other way.
-pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
-    if !has_subqueries(&plan) {
-        return plan;
-    }
-    let schema = plan.schema().as_arrow().clone();
-    plan_some_form(state, plan.clone(), &schema).await.map_or(plan, |(form, _)| form)
-}
-
-/// Returns the query in the first of its forms that can be planned: as it is, with those subqueries
-/// unnested that DataFusion makes no joins of, and with all of them. An EXPLAIN is that of the form.
-async fn plan_some_form(
+/// Plans a query, or that of an EXPLAIN, in the form that is chosen for its subqueries.
+async fn plan_form(
     state: &SessionState,
     plan: LogicalPlan,
     schema: &Schema,
-) -> datafusion::error::Result<(LogicalPlan, Planned)> {
-    if !has_subqueries(&plan) {
-        return plan_query(state, &plan, schema).await.map(|planned| (plan, planned));
-    }
-    let (explain, plan) = match plan {
-        LogicalPlan::Explain(explain) => (Some(explain.clone()), Arc::unwrap_or_clone(explain.plan)),
-        query => (None, query),
-    };
-    let asked_of = |form: LogicalPlan| match &explain {
-        Some(explain) => LogicalPlan::Explain(Explain { plan: Arc::new(form), ..explain.clone() }),
-        None => form,
-    };
-    let mut refused: Option<Refused> = None;
-    let nests_deep = nests_deep(&plan);
-    if !nests_deep && !must_be_unnested(&plan) {
-        let form = asked_of(plan.clone());
-        match plan_form(state, &form, schema).await {
-            Ok(planned) => return Ok((form, planned)),
-            Err(error) => refused = Some(Refused::new(&form, error)),
-        }
-    }
-    let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
-    for extent in extents {
-        let form = unnest(state, plan.clone(), *extent);
-        let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
-        let why = match form.map(asked_of) {
-            Ok(form) => match plan_form(state, &form, schema).await {
-                Ok(planned) => {
-                    if refused.is_some() {
-                        later_form::count();
-                    }
-                    return Ok((form, planned));
-                }
-                Err(error) => Refused::new(&form, error),
-            },
-            Err(error) => Refused { error, may_be_of_subqueries: true },
-        };
-        // This is the reason why it cannot be done, if subqueries were what was refused.
-        if refused.as_ref().is_none_or(|before| before.may_be_of_subqueries) {
-            refused = Some(why);
-        }
-    }
-    if explain.is_some() {
-        // It shows how far planning gets.
-        let form = asked_of(plan);
-        return plan_query(state, &form, schema).await.map(|planned| (form, planned));
-    }
-    let none = || DataFusionError::Internal("a query without a form".into());
-    Err(refused.map_or_else(none, |refused| refused.error))
-}
-
-/// Why a form of a query is not planned.
-struct Refused {
-    error: DataFusionError,
-    may_be_of_subqueries: bool,
-}
-
-impl Refused {
-    /// DataFusion has no kind of error of its own for subqueries that it cannot plan: these are among what
-    /// it has only words for, where a form has some.
-    fn new(form: &LogicalPlan, error: DataFusionError) -> Self {
-        use DataFusionError::{Internal, NotImplemented, Plan};
-        let is_of_words = matches!(error.find_root(), Plan(_) | NotImplemented(_) | Internal(_));
-        Self { may_be_of_subqueries: is_of_words && has_subqueries(form), error }
-    }
-}
-
-/// Plans one form of several. An EXPLAIN that would show an error is one.
-async fn plan_form(
-    state: &SessionState,
-    form: &LogicalPlan,
-    schema: &Schema,
 ) -> datafusion::error::Result<Planned> {
-    let planned = plan_query(state, form, schema).await?;
-    if let LogicalPlan::Explain(explain) = &planned.optimized
-        && !explain.logical_optimization_succeeded
-    {
-        let error = explain.stringified_plans.last().map_or("", |plan| plan.plan.as_str());
-        return Err(DataFusionError::Plan(error.to_string()));
-    }
-    if let Runs::Physical { plan, .. } = &planned.runs
-        && let Some(explain) = (plan.as_ref() as &dyn Any).downcast_ref::<ExplainExec>()
-        && let Some(error) = explain.stringified_plans().iter().find(|plan| is_error(plan))
-    {
-        return Err(DataFusionError::Plan(error.plan.to_string()));
-    }
-    Ok(planned)
-}
-
-/// Says whether a part of an EXPLAIN is why there is no plan.
-fn is_error(plan: &StringifiedPlan) -> bool {
-    matches!(plan.plan_type, PlanType::PhysicalPlanError)
+    let form = match plan {
+        LogicalPlan::Explain(explain) => {
+            let query = in_chosen_form(state, Arc::unwrap_or_clone(explain.plan))?;
+            LogicalPlan::Explain(Explain { plan: Arc::new(query), ..explain })
+        }
+        query => in_chosen_form(state, query)?,
+    };
+    plan_optimized(state, in_order(optimized(state, &form)?, state)?, schema).await
 }
 
 /// A query that is planned.
@@ -246,14 +145,6 @@ impl Planned {
         };
         Ok((outcome, Some(self.optimized)))
     }
-}
-
-async fn plan_query(
-    state: &SessionState,
-    plan: &LogicalPlan,
-    schema: &Schema,
-) -> datafusion::error::Result<Planned> {
-    plan_optimized(state, in_order(optimized(state, plan)?, state)?, schema).await
 }
 
 /// Optimizes a query, or that of an EXPLAIN. DataFusion writes the plan behind each of its rules into an

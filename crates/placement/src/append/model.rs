@@ -19,7 +19,7 @@ use super::{
 };
 use crate::catalog::{Catalog, Change, Copied, NewTable, Node, NodeState, Publication, publish};
 use crate::explore::{Found, Model, Part, explore};
-use crate::id::{NodeId, StatementId, Term};
+use crate::id::{NodeId, StatementId, Term, Token};
 use crate::partition::Partitioning;
 use crate::rules::Rules;
 use hypostyle_types::TableId;
@@ -81,6 +81,10 @@ struct World {
     /// How many writers and rounds of catching up may still begin.
     begins: u32,
     rounds: u32,
+    /// Who publishes has the next writer begin in the same catalog.
+    begins_ahead: bool,
+    /// The token of the writer that has begun so, until it comes.
+    ahead: Option<Token>,
 }
 
 #[derive(Clone, Debug)]
@@ -138,12 +142,19 @@ impl World {
             acknowledged: BTreeSet::new(),
             begins,
             rounds,
+            begins_ahead: false,
+            ahead: None,
         }
     }
 
     /// Makes the statements from one on updates.
     fn with_updates(self, updates: usize) -> World {
         World { updates, ..self }
+    }
+
+    /// Has who publishes have the next writer begin.
+    fn with_writers_ahead(self) -> World {
+        World { begins_ahead: true, ..self }
     }
 
     /// Returns the statements whose rows are there: an update deletes the first row.
@@ -192,9 +203,12 @@ impl World {
                     self.publications.change(|publications| publications.insert(publication));
                 }
                 Effect::Commit(begin) => {
-                    let next = self.catalog.apply(&begin).unwrap();
                     self.begins -= 1;
-                    self.replace_catalog(next);
+                    // The token is its: it has begun before it came.
+                    if self.ahead.take() != Some(self.catalog.table(TABLE).unwrap().token) {
+                        let next = self.catalog.apply(&begin).unwrap();
+                        self.replace_catalog(next);
+                    }
                     let catalog = self.catalog.clone();
                     let effects = self.writers.change(|w| w[writer].1.as_mut().unwrap().begun(Ok(&catalog)));
                     self.perform(writer, effects);
@@ -406,7 +420,14 @@ impl World {
         for publication in &*self.publications {
             if let Ok(catalog) = publish(&self.catalog, publication, *self.rules) {
                 let mut next = self.clone();
-                next.replace_catalog(catalog);
+                if self.begins_ahead {
+                    let begin = Change::Begin { table: TABLE, statement: None };
+                    let begun = catalog.apply(&begin).unwrap();
+                    next.ahead = begun.table(TABLE).map(|table| table.token);
+                    next.replace_catalog(begun);
+                } else {
+                    next.replace_catalog(catalog);
+                }
                 found.push((Event::Publish(publication.clone()), next));
             }
         }
@@ -430,6 +451,12 @@ impl Model for World {
         let mut found = self.catalog_events();
         let begins = (0..self.statements).filter_map(|n| Some((Event::Begin(n), self.begin(n)?)));
         found.extend(begins);
+        // Who coordinates may be another process by now, which knows of no writer that has begun.
+        if self.ahead.is_some() {
+            let forgotten = World { ahead: None, ..self.clone() };
+            let begins = (0..self.statements).filter_map(|n| Some((Event::Begin(n), forgotten.begin(n)?)));
+            found.extend(begins);
+        }
         for number in 0..self.writers.len() {
             found.extend(self.learn(number).map(|next| (Event::Learn(number), next)));
             found.extend(self.settle(number));
@@ -509,6 +536,14 @@ fn updates_stay_whole() {
 }
 
 #[test]
+fn writers_may_have_begun_before_they_come() {
+    let start = |statements| World::new(Rules::ALL, statements, 2, 0).with_writers_ahead();
+    holds("1 statement, 2 writers, ahead", start(1), 1_000_000);
+    holds("2 statements, 2 writers, ahead", start(2), 2_000_000);
+    holds("an append and an update, ahead", start(2).with_updates(1), 2_000_000);
+}
+
+#[test]
 fn replicas_catch_up() {
     holds("1 statement, 1 writer, 2 rounds", World::new(Rules::ALL, 1, 1, 2), 1_000_000);
 }
@@ -519,6 +554,8 @@ fn appends_stay_whole_in_larger_models() {
     holds("1 statement, 2 writers, 1 round", World::new(Rules::ALL, 1, 2, 1), 5_000_000);
     holds("2 statements, 2 writers, 1 round", World::new(Rules::ALL, 2, 2, 1), 5_000_000);
     holds("an append, an update, 1 round", World::new(Rules::ALL, 2, 2, 1).with_updates(1), 5_000_000);
+    let ahead = World::new(Rules::ALL, 2, 2, 1).with_writers_ahead();
+    holds("2 statements, 2 writers, 1 round, ahead", ahead, 10_000_000);
 }
 
 #[test]

@@ -4,11 +4,12 @@
 //!
 //! A coordinator does nothing before a majority has answered, so it takes the answers of a majority
 //! at once. One that dies, or is refused, is one that does nothing more.
+//! Its own node is one of the three: its messages come there in any order, too, or never.
 //!
 //! Between nodes a state travels as what differs from another one that is named by its place
 //! ([`super::Place`]): so in all states of the model, what has one place is one state.
 
-use super::{After, Answer, Ask, Leader, Progress, Replicated, Voter};
+use super::{After, Answer, Ask, Leader, Progress, Replicated, Stored, Voter};
 use crate::explore::{Found, Model, Part, explore};
 use crate::id::{Epoch, NodeId, Term};
 use crate::rules::Rules;
@@ -188,6 +189,19 @@ impl World {
         None
     }
 
+    /// Returns the states that a majority of their nodes has stored: who was away takes these for published,
+    /// whether or not somebody has heard so.
+    fn found(&self) -> Vec<&History> {
+        let stored = self.voters.iter().filter_map(|(node, voter)| Some((node, voter.stored.as_ref()?)));
+        let stored: Vec<(&NodeId, &Stored<History>)> = stored.collect();
+        let is_found = |own: &Stored<History>| {
+            let nodes = own.content.voters();
+            let others = stored.iter().filter(|(_, other)| other.place() == own.place());
+            others.filter(|(node, _)| nodes.contains(node)).count() > nodes.len() / 2
+        };
+        stored.iter().filter(|(_, own)| is_found(own)).map(|(_, own)| &own.content).collect()
+    }
+
     fn forget(mut self) -> World {
         if self.answers.iter().any(|(_, answer)| !self.awaits(answer)) {
             let kept: BTreeSet<_> =
@@ -283,7 +297,7 @@ impl Model for World {
                 })
             })
             .collect();
-        let all: Vec<&History> = self.published.iter().chain(&read).collect();
+        let all: Vec<&History> = self.published.iter().chain(&read).chain(self.found()).collect();
         for a in &all {
             if let Some(b) = all.iter().find(|b| !grows(a, b) && !grows(b, a)) {
                 return Some(format!("published are {:?} and {:?}", a.changes, b.changes));
