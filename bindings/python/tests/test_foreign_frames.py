@@ -286,6 +286,28 @@ def test_dicts_of_very_many_keys_are_refused(value):
             con.sql("select * from data").fetchall()
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT DISTINCT x FROM (SELECT ? AS x) AS t",
+        "SELECT count(*) FROM (SELECT [?] AS x) AS t GROUP BY x",
+        "SELECT count(DISTINCT x) FROM (SELECT ? AS x) AS t",
+    ],
+)
+def test_groups_of_structures_without_fields_are_refused(con, query):
+    with pytest.raises(hypostyle.NotSupportedError, match="structures without fields"):
+        con.execute(query, [{}]).fetchall()
+    assert con.execute("SELECT x FROM (SELECT ? AS x) AS t ORDER BY x", [{}]).fetchall() == [({},)]
+
+
+def test_a_table_of_structures_without_fields_is_refused(con):
+    for value in ({}, {"a": {}}):
+        with pytest.raises(hypostyle.NotSupportedError, match="nothing but structures without fields"):
+            con.execute("CREATE TABLE hollow AS SELECT ? AS x", [value])
+    con.execute("CREATE TABLE partly AS SELECT ? AS x, 1 AS y", [{}])
+    assert con.execute("SELECT * FROM partly").fetchall() == [({}, 1)]
+
+
 def test_dicts_of_many_keys_are_structs(con):
     value = {f"k{number}": number for number in range(500)}
     assert con.execute("select $1", [value]).fetchall() == [(value,)]

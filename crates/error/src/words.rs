@@ -49,7 +49,7 @@ const IN_FROM: [&str; 10] = [
 ];
 
 /// Words of messages, and the SQLSTATEs of these errors.
-const STATES: [(&str, &str); 42] = [
+const STATES: [(&str, &str); 43] = [
     ("LIMIT must be >= 0", "2201W"),
     ("OFFSET must be >=0", "2201X"),
     ("ORDER BY expressions must appear in argument list", "42P10"),
@@ -77,6 +77,7 @@ const STATES: [(&str, &str); 42] = [
     ("Signed integer overflow in ", "22003"),
     ("Percentile value must be between ", "22003"),
     ("Encountered non UTF-8 data", "22021"),
+    ("Encountered non-UTF-8 data", "22021"),
     ("field position must not be zero", "22023"),
     ("Unsupported date_trunc granularity", "22023"),
     ("Date part '", "22023"),
@@ -140,6 +141,12 @@ const NOT_IMPLEMENTED: &[Saying] = &[
         "42P20",
         "a window function cannot be here; filter by it with QUALIFY, or in a query around it",
     ),
+    made(
+        "^Aggregate can not be used as a sliding accumulator because `retract_batch` is not implemented: {}({}",
+        ErrorKind::Unsupported,
+        "0A000",
+        no_sliding,
+    ),
     made("^Unsupported SQL type {}", ErrorKind::UnknownName, "42704", no_type),
     made("^Unsupported CAST from {}", ErrorKind::InvalidInput, "42846", no_cast),
     told(
@@ -161,6 +168,13 @@ const NOT_IMPLEMENTED: &[Saying] = &[
         "this kind of expression is not supported",
     ),
 ];
+
+fn no_sliding(parts: &[&str]) -> Option<Sentence> {
+    let [name, _] = parts else { return None };
+    Some(Sentence::new(format!(
+        "{name}() is not supported over a frame that rows leave again; begin it with UNBOUNDED PRECEDING"
+    )))
+}
 
 fn no_type(parts: &[&str]) -> Option<Sentence> {
     let [name] = parts else { return None };
@@ -441,6 +455,12 @@ const EXECUTION: &[Saying] = &[
         "a subquery that stands for one value gives more than one row",
     ),
     made("^Cannot access field at argument {}: type {} is not Struct", ErrorKind::Syntax, "42809", no_fields),
+    made(
+        "^Function '{}' user-defined coercion failed with: {}",
+        ErrorKind::Syntax,
+        "42883",
+        arguments_not_coerced,
+    ),
     same("cannot take square root of a negative number", ErrorKind::InvalidInput, "2201F"),
 ];
 
@@ -463,6 +483,17 @@ fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
     Some(Sentence::new(told).about(name))
 }
 
+/// Returns the same, where the type of a call is asked for first, as by IS NULL around it; or what the
+/// function says of its arguments.
+fn arguments_not_coerced(parts: &[&str]) -> Option<Sentence> {
+    let [name, rest] = parts else { return None };
+    let of_plan = rest.rsplit_once("Error during planning: ");
+    match of_plan.or_else(|| rest.rsplit_once("External error: ")) {
+        Some((_, own)) if !own.contains("Function '") => Some(Sentence::new(plain(own)).about(name)),
+        _ => arguments_of_other_types(parts),
+    }
+}
+
 /// Returns the same, where DataFusion finds that out in a plan, as in keys of windows and of ORDER BY.
 fn arguments_refused(parts: &[&str]) -> Option<Sentence> {
     const SAID: [&str; 3] = [" failed to match any signature", " requires ", " expects "];
@@ -482,6 +513,7 @@ const PLAN: &[Saying] = &[
         no_function_of_types,
     ),
     made("Cannot coerce arithmetic expression {} to valid types", ErrorKind::Syntax, "42883", no_operator),
+    made("Cannot get result type for arithmetic operation {}: {}", ErrorKind::Syntax, "42883", no_operator),
     made(
         "Cannot infer common argument type for comparison operation {}",
         ErrorKind::Syntax,
@@ -502,6 +534,12 @@ const PLAN: &[Saying] = &[
     made("non-boolean predicate '{}", ErrorKind::Syntax, "42804", no_condition),
     made("condition must be boolean type, but got {}", ErrorKind::Syntax, "42804", no_condition),
     made("Field {} not found in struct", ErrorKind::UnknownName, "42703", no_field),
+    told(
+        "to grouping function is not in grouping columns",
+        ErrorKind::Syntax,
+        "42803",
+        "the arguments of grouping() are expressions of GROUP BY",
+    ),
     made("variable [\"{}\"", ErrorKind::Syntax, "42704", no_variable),
     made(
         "^Inconsistent data length across values list: got {} values in row {} but expected {}",
@@ -581,7 +619,13 @@ fn no_operator(parts: &[&str]) -> Option<Sentence> {
 fn no_condition(parts: &[&str]) -> Option<Sentence> {
     let shown = parts.first()?;
     let shown = shown.rsplit_once(" returning ").map_or(*shown, |(_, shown)| shown);
-    Some(Sentence::new(format!("a condition is a BOOLEAN, not a {}", shown_type(shown.trim()))))
+    let kind = match shown.trim() {
+        list if list.starts_with("List(") || list.starts_with("LargeList(") => "list".to_string(),
+        structure if structure.starts_with("Struct(") => "structure".to_string(),
+        map if map.starts_with("Map(") => "map".to_string(),
+        other => shown_type(other),
+    };
+    Some(Sentence::new(format!("a condition is a BOOLEAN, not a {kind}")))
 }
 
 fn no_field(parts: &[&str]) -> Option<Sentence> {
@@ -767,12 +811,51 @@ mod tests {
     }
 
     #[test]
+    fn arguments_that_a_function_does_not_take_are_told_of_wherever_it_stands() {
+        let said = |rest: &str| {
+            let error =
+                execution_error(&format!("Function 'substr' user-defined coercion failed with: {rest}"));
+            assert_eq!(error.sqlstate(), "42883");
+            error.message().to_string()
+        };
+        for (rest, expected) in [
+            (
+                "Internal error: Function 'substr' failed to match any signature, errors: Error during planning: \
+                 Function 'substr' requires BIGINT, but received Utf8 (DataType: Utf8).",
+                "no function substr() takes VARCHAR",
+            ),
+            ("Internal error: Coercion failed", "no function substr() takes arguments of these types"),
+            ("Error during planning: it takes no BIGINT", "it takes no BIGINT"),
+        ] {
+            assert_eq!(said(rest), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_over_a_frame_is_said_without_names_of_functions_within() {
+        let message = "Aggregate can not be used as a sliding accumulator because `retract_batch` is not implemented: \
+                       any_value(t.l) PARTITION BY [t.b]";
+        let error = not_implemented(message);
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(
+            error.message().starts_with("any_value() is not supported over a frame"),
+            "{}",
+            error.message()
+        );
+    }
+
+    #[test]
     fn what_nobody_has_written_is_said_as_it_is_written() {
         let said = |message: &str| plan_error(message).message().to_string();
         for (message, expected) in [
             (
                 "Cannot coerce arithmetic expression Utf8 + Int64 to valid types",
                 "no operator VARCHAR + BIGINT; a cast may help",
+            ),
+            (
+                "Cannot get result type for arithmetic operation Utf8 - Utf8: Invalid argument error: Invalid arithmetic \
+                 operation: Utf8 - Utf8",
+                "no operator VARCHAR - VARCHAR; a cast may help",
             ),
             (
                 "There isn't a common type to coerce Int32 and Utf8 in LIKE expression",
@@ -785,6 +868,14 @@ mod tests {
             (
                 "Cannot create filter with non-boolean predicate 't.n' returning Int16",
                 "a condition is a BOOLEAN, not a SMALLINT",
+            ),
+            (
+                "condition must be boolean type, but got List(Field { data_type: Int64, nullable: true })",
+                "a condition is a BOOLEAN, not a list",
+            ),
+            (
+                "Argument t.a to grouping function is not in grouping columns t.b",
+                "the arguments of grouping() are expressions of GROUP BY",
             ),
         ] {
             assert_eq!(said(message), expected);

@@ -6,7 +6,7 @@
 use crate::cast_target::{CastTarget, as_cast, portable_cast};
 use crate::comparison::operands;
 use crate::json::text::{array_elements, normalised};
-use crate::nested_type::is_list;
+use crate::nested_type::{element, is_list};
 use crate::structures::{is_row, places};
 use crate::types::JSONB;
 use crate::{byte_text, time_text};
@@ -52,6 +52,11 @@ enum Special {
     Nearest,
     /// Casts DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
+    /// Casts floating-point numbers to the DECIMALs that they show: Arrow multiplies them, and so has other
+    /// digits behind the first 16.
+    Shown,
+    /// Casts floating-point numbers to text, with exponents as PostgreSQL and DuckDB write them.
+    FloatText,
     /// Casts DECIMALs to those of fewer places. DataFusion would move such a cast to the constant that the
     /// value is compared with, where others are rounded to the same one, too.
     FewerPlaces,
@@ -84,7 +89,8 @@ enum Special {
     Bytes,
     /// Casts lists, structures and maps to others with different elements, fields and entries.
     Nested,
-    /// Refuses casts between points in time and numbers.
+    /// Refuses casts between points in time and numbers, of numbers to UUIDs and bytes, and of what is no
+    /// list to lists, of which Arrow makes one with a single element, cut off or in its own words.
     Refused,
 }
 
@@ -99,30 +105,53 @@ fn decimal_places(of: &DataType) -> Option<i8> {
     }
 }
 
-fn special(from: &DataType, to: &Field) -> Option<Special> {
-    let is_time = |of: &DataType| {
-        matches!(
-            of,
-            DataType::Date32
-                | DataType::Date64
-                | DataType::Time32(_)
-                | DataType::Time64(_)
-                | DataType::Timestamp(..)
-                | DataType::Interval(_)
-        )
-    };
-    let is_number = |of: &DataType| of.is_numeric() || *of == DataType::Boolean;
-    if from.is_string() && !to.metadata().is_empty() {
-        match LogicalType::from_arrow(to) {
-            Ok(LogicalType::Uuid) => return Some(Special::Uuid),
-            Ok(LogicalType::Json) => return Some(Special::Json),
-            _ => {}
+fn is_time(of: &DataType) -> bool {
+    matches!(
+        of,
+        DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Interval(_)
+    )
+}
+
+fn is_number(of: &DataType) -> bool {
+    of.is_numeric() || *of == DataType::Boolean
+}
+
+/// Says whether values of a type are neither lists nor texts, which may be written ones.
+fn is_single(of: &DataType) -> bool {
+    let is_row = matches!(of, DataType::Struct(_) | DataType::Map(..) | DataType::FixedSizeBinary(_));
+    is_number(of) || is_time(of) || is_binary(of) || is_row
+}
+
+/// Returns the cast to a type that is stored as another one, which its field says.
+fn by_meaning(from: &DataType, to: &Field) -> Option<Special> {
+    if to.metadata().is_empty() {
+        return None;
+    }
+    match LogicalType::from_arrow(to).ok()? {
+        LogicalType::Uuid if from.is_string() => Some(Special::Uuid),
+        LogicalType::Uuid if is_number(from) || is_time(from) || is_binary(from) || is_list(from) => {
+            Some(Special::Refused)
         }
+        LogicalType::Json if from.is_string() => Some(Special::Json),
+        _ => None,
+    }
+}
+
+fn special(from: &DataType, to: &Field) -> Option<Special> {
+    if let Some(found) = by_meaning(from, to) {
+        return Some(found);
     }
     match (from, to.data_type()) {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Some(Special::Rounded),
         (from, to) if from.is_decimal() && to.is_integer() => Some(Special::Rounded),
         (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
+        (DataType::Float32 | DataType::Float64, to) if to.is_decimal() => Some(Special::Shown),
+        (DataType::Float32 | DataType::Float64, to) if to.is_string() => Some(Special::FloatText),
         (DataType::Decimal128(EXACT_DIGITS.., _), DataType::Float64) => Some(Special::Nearest),
         (DataType::Decimal128(..), DataType::Float32) => Some(Special::Nearest),
         (from, to) if decimal_places(from).zip(decimal_places(to)).is_some_and(|(from, to)| to < from) => {
@@ -133,6 +162,8 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
         (from, DataType::Float32 | DataType::Float64) if from.is_string() => Some(Special::Float),
         (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
+        (from, to) if is_single(from) && is_list(to) => Some(Special::Refused),
+        (from, to) if is_number(from) && is_binary(to) => Some(Special::Refused),
         (from, to) if from.is_nested() && to.is_string() => Some(Special::NestedText),
         (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
             Some(Special::Bytes)
@@ -191,9 +222,11 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         None | Some(Special::FewerPlaces) => cast_with_options(values, wanted, &options),
         Some(Special::Rounded) => cast_with_options(&rounded(values)?, wanted, &options),
         Some(Special::Narrowed) => narrowed(values, safe),
+        Some(Special::Shown) => decimals_of_floats(values, wanted, &options),
+        Some(Special::FloatText) => arrow::compute::cast(&float_texts(values)?, wanted),
         Some(Special::Nearest) if *wanted == DataType::Float32 => nearest_floats(values),
         Some(Special::Nearest) => nearest(values),
-        Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
+        Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), to))),
         Some(Special::Nested) => nested(values, to, safe, &|values, to| cast(values, to, safe)),
         Some(Special::Uuid) => uuids(values, wanted, safe),
         Some(Special::UuidText) => {
@@ -378,6 +411,72 @@ fn floats(values: &ArrayRef, wanted: &DataType, options: &CastOptions<'_>) -> Ar
             Err(external(Error::invalid_input(message).with_sqlstate("22003")))
         }
     }
+}
+
+/// Returns floating-point numbers as the DECIMALs that they show: 0.1 is no tenth, nor is a product of it.
+/// Whole numbers keep all of their digits.
+fn decimals_of_floats(
+    values: &ArrayRef,
+    wanted: &DataType,
+    options: &CastOptions<'_>,
+) -> ArrowResult<ArrayRef> {
+    const WHOLE_MAX: f64 = 1e38;
+    let is_float = *values.data_type() == DataType::Float32;
+    let doubles = arrow::compute::cast(values, &DataType::Float64)?;
+    let doubles = doubles.as_primitive::<Float64Type>();
+    let power = 10_f64.powi(i32::from(decimal_places(wanted).unwrap_or_default()));
+    // The product of such a number is not so far from what is shown that it could be rounded to another one.
+    let sure_max = if is_float { 4096.0 } else { 1_099_511_627_776.0 };
+    let is_sure = |value: f64| {
+        let product = value * power;
+        product.abs() < sure_max && (product - product.floor() - 0.5).abs() > 1.0 / 1024.0
+    };
+    if doubles.iter().flatten().all(is_sure) {
+        return cast_with_options(values, wanted, options);
+    }
+    let text = |value: f64| match value.fract() == 0.0 && value.abs() < WHOLE_MAX {
+        true => Ok(Some((value as i128).to_string())),
+        false if value.is_finite() && is_float => Ok(Some((value as f32).to_string())),
+        false if value.is_finite() => Ok(Some(value.to_string())),
+        false if options.safe => Ok(None),
+        false => {
+            let message = format!("{value} is out of range of {}", type_name(wanted));
+            Err(external(Error::invalid_input(message).with_sqlstate("22003")))
+        }
+    };
+    let texts = doubles.iter().map(|value| value.map_or(Ok(None), text));
+    let texts: ArrayRef = Arc::new(texts.collect::<ArrowResult<StringArray>>()?);
+    decimals(&texts, wanted, options)
+}
+
+/// The texts of floating-point numbers. Arrow writes `1e16` and `0.00001`.
+fn float_texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    let texts = texts(values)?;
+    let own = texts.as_string_view();
+    match own.iter().flatten().any(|text| with_exponent(text).is_some()) {
+        true => {
+            let texts =
+                own.iter().map(|text| text.map(|text| with_exponent(text).unwrap_or_else(|| text.into())));
+            Ok(Arc::new(texts.collect::<StringViewArray>()))
+        }
+        false => Ok(texts),
+    }
+}
+
+/// Returns a number with an exponent of two digits or more, and its sign: `1e+16`, and `1.5e-05` for
+/// 0.000015; `None` if it is written as it is.
+fn with_exponent(text: &str) -> Option<String> {
+    let (sign, number) = text.strip_prefix('-').map_or(("", text), |number| ("-", number));
+    if let Some((digits, exponent)) = number.split_once('e') {
+        let exponent = exponent.parse::<i32>().ok()?;
+        let of = if exponent < 0 { '-' } else { '+' };
+        return Some(format!("{sign}{digits}e{of}{:02}", exponent.unsigned_abs()));
+    }
+    let fraction = number.strip_prefix("0.").filter(|fraction| fraction.starts_with("0000"))?;
+    let digits = fraction.trim_start_matches('0');
+    let (first, others) = digits.split_at_checked(1)?;
+    let point = if others.is_empty() { "" } else { "." };
+    Some(format!("{sign}{first}{point}{others}e-{:02}", fraction.len() - digits.len() + 1))
 }
 
 fn external(error: Error) -> ArrowError {
@@ -633,8 +732,8 @@ pub(crate) fn nested(
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(given), DataType::Struct(fields)) => {
             let own = values.as_struct();
-            let places = places(given, fields)
-                .ok_or_else(|| external(cannot_cast(values.data_type(), to.data_type())))?;
+            let places =
+                places(given, fields).ok_or_else(|| external(cannot_cast(values.data_type(), to)))?;
             let columns = places.into_iter().zip(fields).map(|(place, field)| match place {
                 Some(place) => cast(&shown(own, own.column(place))?, field),
                 None => Ok(new_null_array(field.data_type(), own.len())),
@@ -748,8 +847,8 @@ fn rounded(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     }
 }
 
-fn cannot_cast(from: &DataType, to: &DataType) -> Error {
-    let hint = match (from, to) {
+fn cannot_cast(from: &DataType, to: &Field) -> Error {
+    let hint = match (from, to.data_type()) {
         (DataType::Date32 | DataType::Date64 | DataType::Timestamp(..), to) if to.is_numeric() => {
             "; write EXTRACT(EPOCH FROM …), or subtract two of them"
         }
@@ -757,8 +856,8 @@ fn cannot_cast(from: &DataType, to: &DataType) -> Error {
         (DataType::Struct(_), DataType::Struct(_)) => "; they have no field in common",
         _ => "",
     };
-    Error::invalid_input(format!("cannot cast {} to {}{hint}", type_name(from), type_name(to)))
-        .with_sqlstate("42846")
+    let wanted = LogicalType::from_arrow(to).map_or_else(|_| type_name(to.data_type()), |of| of.to_string());
+    Error::invalid_input(format!("cannot cast {} to {wanted}{hint}", type_name(from))).with_sqlstate("42846")
 }
 
 /// Returns a value in another type.
@@ -869,7 +968,7 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
         None if safe && from != *field.data_type() => {}
         None => return Ok(Transformed::no(expression)),
         Some(Special::Refused) => {
-            return Err(DataFusionError::External(Box::new(cannot_cast(&from, field.data_type()))));
+            return Err(DataFusionError::External(Box::new(cannot_cast(&from, field))));
         }
         Some(_) => {}
     }
@@ -886,6 +985,31 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
 fn called(of: &Expr, to: &FieldRef, safe: bool) -> Expr {
     let function = ScalarUDF::from(SqlCast::new(CastTarget::new(to.clone(), safe)));
     Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), vec![of.clone()]))
+}
+
+/// The elements that `array_to_string` joins, as texts: DataFusion writes times, intervals and floating-point
+/// numbers as Arrow does.
+pub fn joined_as_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::ScalarFunction(call) = &mut expression
+        && call.func.name() == "array_to_string"
+        && let Some(list) = call.args.first_mut()
+        && let Some(wanted) = list.get_type(schema).ok().as_ref().and_then(list_of_texts)
+    {
+        *list = Expr::Cast(Cast::new(Box::new(std::mem::take(list)), wanted));
+        return Ok(Transformed::yes(expression));
+    }
+    Ok(Transformed::no(expression))
+}
+
+/// Returns a type of lists with texts in the place of elements that DataFusion writes otherwise than a cast;
+/// `None` where there are no such.
+fn list_of_texts(of: &DataType) -> Option<DataType> {
+    let inner = match element(of)?.data_type() {
+        inner if is_list(inner) => list_of_texts(inner)?,
+        inner if inner.is_floating() || is_time(inner) || inner.is_nested() => DataType::Utf8,
+        _ => return None,
+    };
+    Some(DataType::List(Arc::new(Field::new_list_field(inner, true))))
 }
 
 /// Casts of numbers to types that have not all of them, as they are written, where they are compared with
@@ -952,7 +1076,8 @@ fn is_binary(of: &DataType) -> bool {
     matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
-fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
+/// Says whether an expression is of type UUID, which is text in plans.
+pub(crate) fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
     let is = |field: &Field| matches!(LogicalType::from_arrow(field), Ok(LogicalType::Uuid));
     expr.to_field(schema).is_ok_and(|(_, field)| !field.metadata().is_empty() && is(field.as_ref()))
 }
@@ -1065,6 +1190,59 @@ mod tests {
         assert_eq!(numbers.as_map().value(0).column(1).as_primitive::<Int32Type>().values(), &[1, 2]);
         let shown = strict(Arc::new(maps), DataType::Utf8).unwrap();
         assert_eq!(shown.as_string::<i32>().value(0), "{1=1, 2=2}");
+    }
+
+    #[test]
+    fn exponents_have_a_sign_and_two_digits() {
+        for (text, written) in [
+            ("1e16", Some("1e+16")),
+            ("-1.5e300", Some("-1.5e+300")),
+            ("1e-7", Some("1e-07")),
+            ("2.5e-324", Some("2.5e-324")),
+            ("0.00001", Some("1e-05")),
+            ("-0.000012", Some("-1.2e-05")),
+            ("0.000001", Some("1e-06")),
+            ("0.0001", None),
+            ("0.0", None),
+            ("-0.0", None),
+            ("100.0001", None),
+            ("NaN", None),
+            ("inf", None),
+        ] {
+            assert_eq!(with_exponent(text).as_deref(), written, "{text}");
+        }
+    }
+
+    #[test]
+    fn floats_become_the_decimals_that_they_show() {
+        let doubles: ArrayRef =
+            Arc::new(Float64Array::from(vec![Some(0.1), None, Some(1e15), Some(-1.005), Some(0.25)]));
+        let field = |precision, places| Field::new("", DataType::Decimal128(precision, places), true);
+        let shown = |values: &ArrayRef, to: &Field| {
+            let decimals = cast(values, to, false).unwrap();
+            let decimals = decimals.as_primitive::<Decimal128Type>();
+            let rows = 0..decimals.len();
+            rows.filter(|row| decimals.is_valid(*row))
+                .map(|row| decimals.value_as_string(row))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&doubles, &field(20, 2)), ["0.10", "1000000000000000.00", "-1.01", "0.25"]);
+        assert_eq!(
+            shown(&doubles, &field(38, 20)),
+            [
+                "0.10000000000000000000",
+                "1000000000000000.00000000000000000000",
+                "-1.00500000000000000000",
+                "0.25000000000000000000",
+            ]
+        );
+        let floats: ArrayRef = Arc::new(Float32Array::from(vec![0.1, 16_777_216.0]));
+        assert_eq!(shown(&floats, &field(20, 10)), ["0.1000000000", "16777216.0000000000"]);
+        let large: ArrayRef = Arc::new(Float64Array::from(vec![9_223_372_036_854_775_808.0]));
+        assert_eq!(shown(&large, &field(38, 1)), ["9223372036854775808.0"]);
+        let none: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, f64::INFINITY, 1.5]));
+        assert!(cast(&none, &field(10, 1), false).is_err());
+        assert_eq!(shown(&cast(&none, &field(10, 1), true).unwrap(), &field(10, 1)), ["1.5"]);
     }
 
     #[test]

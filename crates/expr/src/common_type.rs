@@ -159,7 +159,7 @@ pub fn of_compared(compared: &mut [&mut Expr], types: &mut [DataType]) -> bool {
                 changed = true;
             }
             // What is no number is refused where it is cast.
-            None if is_text(expr) => {}
+            None if is_text(expr) && !is_without_digits(expr) => {}
             None => as_doubles = true,
         }
     }
@@ -172,6 +172,36 @@ pub fn of_compared(compared: &mut [&mut Expr], types: &mut [DataType]) -> bool {
         }
     }
     changed || as_doubles
+}
+
+/// Gives `nullif` the type of its first argument, as in PostgreSQL and DuckDB: the type that both have in
+/// common is for the comparison alone.
+pub fn of_nullif(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let of = match &expression {
+        Expr::ScalarFunction(call) if call.func.name() == "nullif" => kept_type(&call.args, schema),
+        _ => None,
+    };
+    Ok(match of {
+        Some(of) => Transformed::yes(Expr::Cast(Cast::new(Box::new(expression), of))),
+        None => Transformed::no(expression),
+    })
+}
+
+/// Returns the type of the first of two values, if the other one has another type, and the first comes back
+/// from the one that both have in common as it was.
+fn kept_type(values: &[Expr], schema: &DFSchema) -> Option<DataType> {
+    let [first, second] = values else { return None };
+    let (of, beside) = (type_of(first, schema).ok()?, type_of(second, schema).ok()?);
+    let is_exact = |of: &DataType| of.is_integer() || of.is_decimal();
+    let is_day = of == DataType::Date32 && matches!(beside, DataType::Timestamp(_, None));
+    (of != beside && (is_exact(&of) && is_exact(&beside) || is_day)).then_some(of)
+}
+
+/// Says whether a text is a number that no DECIMAL is: `'nan'` or `'-infinity'`.
+fn is_without_digits(text: &Expr) -> bool {
+    let is_number =
+        |text: &str| text.parse::<f64>().is_ok() && !text.contains(|of: char| of.is_ascii_digit());
+    constant(text).is_some_and(|text| is_number(text.trim()))
 }
 
 /// A constant text or DOUBLE in digits.

@@ -5,9 +5,10 @@ use crate::builtin::choice::{overlaid, position, substring};
 use crate::builtin::described;
 use crate::builtin::made::{list, row, structure};
 use crate::builtin::structure::field_at;
+use crate::cast::dimensions;
 use crate::common_type::CHOOSING;
 use crate::json::{JsonFunction, function, is_json};
-use crate::nested_type::is_list;
+use crate::nested_type::{element, is_list};
 use crate::structures::cast_alike;
 use crate::truth::read_elements;
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -42,6 +43,7 @@ impl ExprPlanner for Operators {
         {
             return Ok(PlannerResult::Planned(list));
         }
+        let raw = if raw.op == StringConcat { with_lists(raw, schema) } else { raw };
         let name = match &raw.op {
             Arrow => "json_part",
             LongArrow => "json_part_text",
@@ -236,6 +238,45 @@ fn beside_null(raw: &RawBinaryExpr, schema: &DFSchema) -> Option<Expr> {
     };
     let of = list.get_type(schema).ok()?;
     is_list(&of).then(|| list.clone())
+}
+
+/// Makes lists of texts in braces that stand beside a list and `||`, as in PostgreSQL.
+fn with_lists(mut raw: RawBinaryExpr, schema: &DFSchema) -> RawBinaryExpr {
+    let (of_left, of_right) =
+        (list_meant(&raw.left, &raw.right, schema), list_meant(&raw.right, &raw.left, schema));
+    for (side, of) in [(&mut raw.left, of_left), (&mut raw.right, of_right)] {
+        if let Some(of) = of {
+            *side = Expr::Cast(Cast::new(Box::new(std::mem::take(side)), of));
+        }
+    }
+    raw
+}
+
+/// Returns the type that a text in braces has beside a list: that of the list, or of its elements if these
+/// are lists that are as deep as the text. Beside lists of JSON it is an object.
+fn list_meant(text: &Expr, list: &Expr, schema: &DFSchema) -> Option<DataType> {
+    let Expr::Literal(value, _) = text else { return None };
+    let text = value.try_as_str().flatten()?.trim();
+    let letters = text.chars().filter(|letter| !letter.is_whitespace());
+    let depth = letters.take_while(|letter| *letter == '{').count();
+    if depth == 0 || !text.ends_with('}') {
+        return None;
+    }
+    let mut of = list.get_type(schema).ok()?;
+    while dimensions(&of) > depth {
+        of = element(&of)?.data_type().clone();
+    }
+    let mut inner = element(&of)?;
+    while let Some(next) = element(inner.data_type()) {
+        inner = next;
+    }
+    if dimensions(&of) < depth || is_json(inner) {
+        return None;
+    }
+    Some(match of {
+        DataType::FixedSizeList(field, _) => DataType::List(field),
+        other => other,
+    })
 }
 
 /// Functions that give a part of their first argument, whose type says what it is.

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use hypostyle_sql::operators::ANY_EQUAL;
 use std::sync::{Arc, LazyLock};
 
 const NAME: &str = "kept_apart";
@@ -138,9 +139,26 @@ impl<'a> List<'a> {
                 let list = Self { of, values: vec![value], is_negated: false, is_cast };
                 (!value.any_column_refs()).then_some(list)
             }
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-                let right = Self::of(right, parts)?;
-                Self::of(left, parts)?.merged(*op, right)
+            // They become lists while they are simplified.
+            Expr::ScalarFunction(ScalarFunction { func, args })
+                if [ANY_EQUAL, "array_has"].contains(&func.name())
+                    && let [list, of] = args.as_slice()
+                    && !list.any_column_refs() =>
+            {
+                Some(Self { of: uncast(of).0, values: vec![list], is_negated: false, is_cast: true })
+            }
+            Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::And | Operator::Or), right }) => {
+                let of_right = Self::of(right, parts);
+                if of_right.is_none() && right.any_column_refs() {
+                    return None;
+                }
+                match (Self::of(left, parts), of_right) {
+                    (Some(left), Some(right)) => left.merged(*op, right),
+                    // What is constant may be left out, as in `(a, 1) IN ((2, 1), (3, 1))`.
+                    (Some(list), None) => Some(Self { is_cast: true, ..list }),
+                    (None, Some(list)) if !left.any_column_refs() => Some(Self { is_cast: true, ..list }),
+                    _ => None,
+                }
             }
             _ => None,
         }
@@ -161,6 +179,12 @@ impl<'a> List<'a> {
             (Operator::And, false, true) => values.retain(|value| !other.values.contains(value)),
             (Operator::And, true, false) => {
                 return other.merged(op, Self { of, values, is_negated, is_cast });
+            }
+            // NOT around it makes it one of AND.
+            (Operator::Or, ..) => {
+                let turned = |list: Self| Self { is_negated: !list.is_negated, ..list };
+                let this = Self { of, values, is_negated: !is_negated, is_cast };
+                return this.merged(Operator::And, turned(other)).map(turned);
             }
             _ => return None,
         }
@@ -247,6 +271,11 @@ mod tests {
             (one_of(1, 2).and(one_of(2, 4)), false),
             (list(&[1, 2], false).and(!list(&[1, 2], false)), true),
             (list(&[1, 2, 3], false).and(list(&[2, 3], false)).and(list(&[1], false)), true),
+            (list(&[1, 2, 3], false).or(list(&[1, 2], true)), true),
+            (list(&[1, 2], false).or(list(&[1, 2, 3], true)), false),
+            (or_null(list(&[1, 2], false)).or(list(&[2], true)), true),
+            (one_of(1, 2).and(lit(true)).and(or_null(list(&[1], true))), true),
+            (one_of(1, 2).and(lit(true)).or(or_null(list(&[1], false))), false),
             (list(&[1, 2], false).and(col("b").eq(lit(3))), false),
             (list(&[1, 2], false).and(col("b").in_list(vec![lit(3)], false)), false),
         ] {

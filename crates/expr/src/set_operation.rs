@@ -15,7 +15,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{
-    Distinct, Expr, Join, JoinType, LogicalPlan, Projection, SubqueryAlias, Union,
+    Aggregate, Distinct, Expr, Join, JoinType, LogicalPlan, Projection, SubqueryAlias, Union,
 };
 use std::sync::Arc;
 
@@ -84,8 +84,18 @@ fn has_text(branch: &LogicalPlan, place: usize) -> bool {
         }
         LogicalPlan::Distinct(Distinct::All(input))
         | LogicalPlan::SubqueryAlias(SubqueryAlias { input, .. }) => has_text(input, place),
+        LogicalPlan::Aggregate(groups) if is_distinct(groups) => has_text(&groups.input, place),
         _ => false,
     }
+}
+
+/// Says whether groups are those of DISTINCT: their keys are the columns below.
+fn is_distinct(groups: &Aggregate) -> bool {
+    let columns = groups.input.schema().columns();
+    let is_own = |(key, column): (&Expr, &Column)| matches!(key, Expr::Column(key) if key == column);
+    groups.aggr_expr.is_empty()
+        && groups.group_expr.len() == columns.len()
+        && groups.group_expr.iter().zip(&columns).all(is_own)
 }
 
 /// Gives a type to the text in a branch's item, if it is one; whether it is.
@@ -108,6 +118,13 @@ fn read_text(branch: &mut Arc<LogicalPlan>, place: usize, of: &DataType) -> Resu
                 return Ok(false);
             }
             LogicalPlan::Distinct(Distinct::All(input))
+        }
+        LogicalPlan::Aggregate(groups) if is_distinct(groups) => {
+            let mut input = groups.input.clone();
+            if !read_text(&mut input, place, of)? {
+                return Ok(false);
+            }
+            LogicalPlan::Aggregate(Aggregate::try_new(input, groups.group_expr.clone(), Vec::new())?)
         }
         // Sides of one name get others.
         LogicalPlan::SubqueryAlias(SubqueryAlias { input, alias, .. }) => {

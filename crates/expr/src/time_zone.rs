@@ -593,13 +593,11 @@ pub(crate) fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result
 }
 
 /// Returns the offset from UTC in seconds. Of an hour that clocks show twice it is the later one,
-/// of one that they leave out that before it, as in PostgreSQL.
+/// of one that they leave out that before it, as in PostgreSQL. Zones that have crossed the date line left
+/// out a day.
 fn offset_of_local(time: NaiveDateTime, zone: Tz) -> i32 {
-    let found = zone.offset_from_local_datetime(&time);
-    let found = found.latest().map(|offset| offset.fix().local_minus_utc());
-    found.unwrap_or_else(|| {
-        let before = time - Duration::hours(3);
-        let offset = zone.offset_from_local_datetime(&before).latest();
-        offset.map_or(0, |offset| offset.fix().local_minus_utc())
-    })
+    let found = [0, 3, 27]
+        .into_iter()
+        .find_map(|hours| zone.offset_from_local_datetime(&(time - Duration::hours(hours))).latest());
+    found.map_or(0, |offset| offset.fix().local_minus_utc())
 }

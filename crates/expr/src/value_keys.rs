@@ -32,6 +32,8 @@ use datafusion::logical_expr::{
     Projection, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility, Window,
     WindowFrameUnits, when,
 };
+use hypostyle_error::external;
+use hypostyle_types::Error;
 use std::sync::{Arc, LazyLock};
 
 /// Says whether values are compared by something else than themselves, and by what.
@@ -99,6 +101,20 @@ pub(crate) fn has_equals(of: &DataType) -> bool {
         }
         DataType::Struct(fields) => fields.iter().any(|field| has_equals(field.data_type())),
         other => *other == INTERVAL,
+    }
+}
+
+/// Says whether a type is one of structures without fields, or has such within it.
+fn has_no_fields(of: &DataType) -> bool {
+    match of {
+        DataType::Struct(fields) => {
+            fields.is_empty() || fields.iter().any(|field| has_no_fields(field.data_type()))
+        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => has_no_fields(field.data_type()),
+        _ => false,
     }
 }
 
@@ -319,11 +335,9 @@ pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<Logica
         LogicalPlan::Join(join) => Ok(joined(join)),
         LogicalPlan::Aggregate(aggregate) => grouped(aggregate, made),
         LogicalPlan::Distinct(Distinct::All(input))
-            if input
-                .schema()
-                .fields()
-                .iter()
-                .any(|field| has_other_equals(field.data_type()) || is_json(field)) =>
+            if input.schema().fields().iter().any(|field| {
+                has_other_equals(field.data_type()) || is_json(field) || has_no_fields(field.data_type())
+            }) =>
         {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             grouped(Aggregate::try_new(input, columns, Vec::new())?, made)
@@ -357,6 +371,13 @@ fn grouped(aggregate: Aggregate, made: &mut usize) -> Result<Transformed<Logical
     let schema = aggregate.input.schema().clone();
     let keys: Vec<Expr> =
         grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().map(unaliased).cloned().collect();
+    let is_hollow = |key: &Expr| key.get_type(&schema).is_ok_and(|of| has_no_fields(&of));
+    let is_distinct_of_hollow = |expr: &Expr| matches!(unaliased(expr), Expr::AggregateFunction(call) if call.params.distinct && call.params.args.iter().any(is_hollow));
+    if keys.iter().any(is_hollow) || aggregate.aggr_expr.iter().any(is_distinct_of_hollow) {
+        // DataFusion's groups make no columns of them.
+        let message = "structures without fields are not told apart by GROUP BY, DISTINCT and UNION";
+        return Err(external(Error::unsupported(message)));
+    }
     let is_keyed = |key: &Expr| key_of_equals(key, &schema).is_some();
     if !keys.iter().any(is_keyed) {
         return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));

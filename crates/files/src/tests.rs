@@ -121,6 +121,12 @@ async fn csv_options_are_obeyed() {
         .await,
         "B, \"b\" NULL"
     );
+    // Names of the query do not make a row of the file's own ones.
+    assert_eq!(select(&format!("SELECT p FROM read_csv('{plain}', names => ['p', 'q'])")).await, "1 2 3");
+    assert_eq!(
+        select(&format!("SELECT p FROM read_csv('{plain}', names => ['p', 'q'], header => false)")).await,
+        "id 1 2 3"
+    );
     let other = directory.write("b.txt", "# made by hand\nid|when|note\n007|2024-01-01|'a|\\'b'\nNA|NA|NA\n");
     let sql = format!(
         "SELECT * FROM read_csv('{other}', sep => '|', quote => '''', escape => '\\', nullstr => ['NA', '-'], skip => 1)"

@@ -93,6 +93,8 @@ const AS_WRITTEN: &[Rewrite] = &[
     repeated_keys::shorten_aggregate_orders,
     repeated_keys::constants_of_window,
     cast::of_compared,
+    cast::joined_as_texts,
+    common_type::of_nullif,
 ];
 
 const AS_COERCED: &[Rewrite] = &[

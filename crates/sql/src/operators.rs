@@ -82,6 +82,7 @@ pub fn of_token(token: &Token) -> Option<u8> {
         | Token::ExclamationMarkDoubleTildeAsterisk => Some(OTHER),
         Token::Word(word) if is_word(word, "ISNULL") || is_word(word, "NOTNULL") => Some(IS),
         Token::Word(word) if word.keyword == Keyword::OPERATOR => Some(OTHER),
+        Token::Word(word) if word.keyword == Keyword::COLLATE => Some(COLLATE),
         _ => None,
     }
 }

@@ -567,6 +567,12 @@ fn further_operator(parser: &mut Parser, left: &Expr, precedence: u8) -> Option<
                 false => Expr::IsDistinctFrom(boxed(), Box::new(right)),
             }))
         }
+        // The parser reads it behind names, literals and calls alone, and not behind `a::TEXT`.
+        Token::Word(word) if word.keyword == Keyword::COLLATE => {
+            parser.advance_token();
+            let collation = parser.parse_object_name(false);
+            Some(collation.map(|collation| Expr::Collate { expr: boxed(), collation }))
+        }
         Token::Word(word) if operators::is_word(word, "ISNULL") => {
             parser.advance_token();
             Some(Ok(Expr::IsNull(boxed())))

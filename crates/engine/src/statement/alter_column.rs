@@ -181,6 +181,11 @@ impl Definer<'_> {
         let DeclaredColumn { mut column, constraints, sequence } = declared;
         let table = writer.catalog().table_by_id(id).cloned();
         let table = table.ok_or_else(|| Error::internal("a table that is being altered is missing"))?;
+        if table.column(&column.name).is_some() {
+            // Expressions of other columns could mean either.
+            let message = format!("table \"{}\" has two columns \"{}\"", table.name, column.name);
+            return Err(Error::new(ErrorKind::AlreadyExists, message).with_sqlstate("42701"));
+        }
         let mut columns = new_columns_of(&table);
         columns.push(column.clone());
         self.compiler.check_columns(&columns)?;

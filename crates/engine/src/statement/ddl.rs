@@ -117,8 +117,10 @@ impl Ddl<'_> {
             .into_iter()
             .map(|(name, logical_type, _)| NewColumn::new(name, logical_type, true))
             .collect();
+        refuse_hollow(&name, &columns)?;
         if declared.is_empty() {
             self.widen_computed(&mut columns, *query, parameters)?;
+            refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
         }
         let columns = filled_columns(&name, columns, declared, !serials.is_empty())?;
         self.databases.write(&database, |writer| {
@@ -592,6 +594,20 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
 pub(super) fn refuse_twice_named(query: &Query) -> Result<()> {
     let names = names_given(query);
     refuse_twice(names.iter().map(String::as_str))
+}
+
+/// # Errors
+/// `Unsupported` for columns of nothing but structures without fields, whose rows have no bytes.
+fn refuse_hollow(table: &str, columns: &[NewColumn]) -> Result<()> {
+    fn is_hollow(of: &LogicalType) -> bool {
+        match of {
+            LogicalType::Struct { fields } => fields.iter().all(|field| is_hollow(&field.logical_type)),
+            _ => false,
+        }
+    }
+    let all_are = columns.iter().all(|column| is_hollow(&column.logical_type));
+    let message = || format!("table \"{table}\" would have nothing but structures without fields");
+    if all_are && !columns.is_empty() { Err(Error::unsupported(message())) } else { Ok(()) }
 }
 
 /// # Errors

@@ -576,7 +576,8 @@ fn refuse_predicate(predicate: Option<&Expr>) -> Result<()> {
 
 fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Result<Vec<SelectItem>> {
     let places: Vec<usize> = match columns.is_empty() {
-        true => (0..target.names().count()).collect(),
+        // The first columns get values, as of INSERT.
+        true => (0..target.names().count()).take(row.len()).collect(),
         false => target.given_columns(columns)?,
     };
     if places.len() != row.len() {

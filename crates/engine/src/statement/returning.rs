@@ -14,8 +14,8 @@ use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::sqlparser::ast::{

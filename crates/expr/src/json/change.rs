@@ -2,7 +2,7 @@
 
 use super::call::{Call, Described, Gives, Kind, Texts};
 use super::path::Step;
-use super::text::{self, Kind as Of, elements, member, members, normal, quote, unquoted};
+use super::text::{self, Kind as Of, elements, member, members, normal, normalised, quote, unquoted};
 use crate::arguments::refused;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
@@ -16,6 +16,7 @@ use std::collections::{HashMap, HashSet};
 const OF_TWO: &[Kind] = &[Kind::Json, Kind::Json];
 const LAX_AT_PATH: &[Kind] = &[Kind::Json, Kind::Path, Kind::Json, Kind::Boolean, Kind::Text];
 const AT_PATH: &[Kind] = &[Kind::Json, Kind::Path, Kind::Json, Kind::Boolean];
+const STRIPPED: &[Kind] = &[Kind::Json, Kind::Boolean];
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["json_merge_patch", "json_patch"], OF_TWO, Gives::Json, |call| {
@@ -32,22 +33,10 @@ pub(super) const FUNCTIONS: &[Described] = &[
     })
     .more(),
     // The members that are null are left out, and the elements that are, if they are to be, too.
-    Described::new(
-        &["json_strip_nulls", "jsonb_strip_nulls"],
-        &[Kind::Json, Kind::Boolean],
-        Gives::Json,
-        |call| {
-            let (values, of_arrays) = (call.json(0)?, flags(call, 1)?);
-            call.written(|row, out| {
-                let (Some(value), Some(of_arrays)) = (values.get(row), of_arrays(row, false)) else {
-                    return Ok(false);
-                };
-                without_nulls(value.trim(), of_arrays, 0, out);
-                Ok(true)
-            })
-        },
-    )
-    .optional(1),
+    Described::new(&["json_strip_nulls"], STRIPPED, Gives::Json, |call| stripped(call, str::to_string))
+        .optional(1),
+    Described::new(&["jsonb_strip_nulls"], STRIPPED, Gives::Json, |call| stripped(call, normalised))
+        .optional(1),
     Described::new(&["jsonb_set"], AT_PATH, Gives::Json, |call| {
         changed(call, |old, new, is_wanted| match (old, is_wanted) {
             (None, false) => Change::Keep,
@@ -144,6 +133,20 @@ fn flags(call: &Call<'_>, place: usize) -> Result<impl Fn(usize, bool) -> Option
         let Some((values, is_one)) = &values else { return Some(default) };
         let (values, at) = (values.as_boolean(), if *is_one { 0 } else { row });
         values.is_valid(at).then(|| values.value(at))
+    })
+}
+
+fn stripped(call: &Call<'_>, written: fn(&str) -> String) -> Result<ArrayRef> {
+    let (values, of_arrays) = (call.json(0)?, flags(call, 1)?);
+    let mut left = String::new();
+    call.written(|row, out| {
+        let (Some(value), Some(of_arrays)) = (values.get(row), of_arrays(row, false)) else {
+            return Ok(false);
+        };
+        left.clear();
+        without_nulls(value.trim(), of_arrays, 0, &mut left);
+        out.push_str(&written(&left));
+        Ok(true)
     })
 }
 

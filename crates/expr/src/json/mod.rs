@@ -18,6 +18,7 @@ pub use text::{Parts, compact, elements, members, normalised, quote, unquoted};
 pub(crate) use transform::{JsonColumn, JsonTransform};
 pub use write::texts;
 
+use crate::cast::{as_in_sql, is_uuid};
 use crate::described::as_described;
 use crate::types::JSONB;
 use crate::wrapped::equal_by;
@@ -119,6 +120,9 @@ impl ScalarUDFImpl for JsonFunction {
     }
 }
 
+/// The digits of the DECIMALs by which whole numbers are read.
+const DIGITS: u8 = 76;
+
 /// Casts from JSON and to it, after the types are coerced: a text that JSON says is cast to another type
 /// than a text without its quotes, and null is NULL; and values that are no texts become JSON.
 pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -130,7 +134,8 @@ pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transforme
     if is_json(to) {
         let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
         let name = if to.metadata().contains_key(JSONB) { "to_jsonb" } else { "to_json" };
-        return Ok(match (from.is_string() || from.is_null(), function(name)) {
+        let is_text = from.is_string() && !is_uuid(expr, schema);
+        return Ok(match (is_text || from.is_null(), function(name)) {
             (false, Some(func)) => {
                 let args = vec![expr.as_ref().clone()];
                 let call = Expr::ScalarFunction(ScalarFunction { func, args });
@@ -149,11 +154,20 @@ pub fn cast_by_meaning(expression: Expr, schema: &DFSchema) -> Result<Transforme
     }
     let Some(func) = function("json_as_text") else { return Ok(Transformed::no(expression)) };
     let text = Expr::ScalarFunction(ScalarFunction { func, args: vec![expr.as_ref().clone()] });
-    let (text, to) = (Box::new(text), to.clone());
-    Ok(Transformed::yes(match expression {
-        Expr::TryCast(_) => Expr::TryCast(TryCast { expr: text, field: to }),
-        _ => Expr::Cast(Cast { expr: text, field: to }),
-    }))
+    let is_safe = matches!(expression, Expr::TryCast(_));
+    let cast = |of: Expr, to: &FieldRef| match is_safe {
+        true => Expr::TryCast(TryCast { expr: Box::new(of), field: to.clone() }),
+        false => Expr::Cast(Cast { expr: Box::new(of), field: to.clone() }),
+    };
+    // A number with a fraction is rounded, as a DECIMAL is.
+    let text = match to.data_type().is_integer() {
+        true => {
+            let number = Field::new("", DataType::Decimal256(DIGITS, DIGITS as i8 / 2), true);
+            as_in_sql(cast(text, &Arc::new(number)), schema)?.data
+        }
+        false => text,
+    };
+    Ok(Transformed::yes(cast(text, to)))
 }
 
 /// Returns a function by its name.

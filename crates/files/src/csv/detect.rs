@@ -389,7 +389,8 @@ impl Sample {
 fn is_header(first: &[String], sample: &Sample, options: &ReadOptions, known_names: &[&str]) -> bool {
     let known = |name: &String| known_names.iter().any(|known| known.eq_ignore_ascii_case(name));
     if !options.names.is_empty() {
-        return first == options.names;
+        let is_of_texts = sample.first.iter().all(|guess| guess.is_text());
+        return first == options.names || is_of_texts && sample.names_a_column();
     }
     if first.iter().any(known) {
         return true;
