@@ -2,10 +2,10 @@
 //!
 //! The path of a statement: `session` ties it to a runtime and to memory, and keeps what outlives
 //! it; `statement`, of which `session` names nothing, parses it with `hypostyle-sql` and runs what
-//! DataFusion does not (DDL, INSERT, COPY, settings);
-//! `hypostyle-catalog` says what names mean; `hypostyle-plan` makes and rewrites the plan;
-//! `hypostyle-exec` hands DataFusion arrays over the mapped column files. A query that only names
-//! stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
+//! DataFusion does not (DDL, INSERT, COPY, settings). `hypostyle-catalog` says which tables there
+//! are, `hypostyle-bind` makes the plan, and `hypostyle-plan` rewrites it; `hypostyle-exec` hands
+//! DataFusion arrays over the mapped column files. A query that only names stored columns is not
+//! run at all: its result is the columns themselves ([`StoredResult`]).
 
 #![forbid(unsafe_code)]
 

@@ -23,7 +23,7 @@ impl MissingTable {
     }
 }
 
-/// Returns an error of the planner, at its place in the text, as the one that a table is not there.
+/// Returns an error, at its place in the text, as the one that a table is not there.
 pub fn of_missing_table(error: DataFusionError, name: String) -> DataFusionError {
     match error {
         DataFusionError::Context(context, inner) => {

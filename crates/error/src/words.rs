@@ -372,13 +372,6 @@ const REFUSED: Saying = made("^Function '{}'{}", ErrorKind::Syntax, "42883", arg
 const INTERNAL: &[Saying] = &[
     COERCED,
     REFUSED,
-    told(
-        "unnest on struct can only be applied at the root level",
-        ErrorKind::Unsupported,
-        "0A000",
-        "UNNEST of a structure stands by itself in a SELECT list, not within another expression; unnest the \
-         list in a subquery in FROM",
-    ),
     same("Failed to coerce", ErrorKind::Syntax, "42804"),
     same("Cannot coerce", ErrorKind::Syntax, "42804"),
     same("coerce types", ErrorKind::Syntax, "42804"),

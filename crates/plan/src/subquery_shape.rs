@@ -61,8 +61,8 @@ pub fn is_odd_test(subquery: &LogicalPlan, is_exists: bool) -> bool {
     is_renamed(subquery) || mixes_rows(subquery) || is_out_of_reach(subquery, is_exists)
 }
 
-/// Says whether what an IN seeks is computed by a subquery that becomes a join, too. DataFusion makes the join
-/// of the IN first, and finds no subqueries in its condition any more.
+/// Says whether what an IN seeks is computed by a subquery that becomes a join, too. DataFusion makes the
+/// join of the IN first, and finds no subqueries in its condition any more.
 pub fn seeks_subquery(test: &InSubquery) -> bool {
     contains(&test.expr, |part| is_test(part) || is_dependent_value(part))
 }

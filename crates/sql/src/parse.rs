@@ -192,7 +192,7 @@ const PASSES: [Pass; 24] = [
     },
     Pass {
         name: "windows",
-        why: "DataFusion ignores the window that another begins with, and has no frames that leave rows out",
+        why: "DataFusion has no frames that leave rows out; what stands for one needs the whole window",
         after: &[],
         concerns: |text| text.has(&["OVER", "WINDOW"]),
         run: |_, _, statement| windows::rewrite(statement),

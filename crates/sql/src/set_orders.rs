@@ -1,5 +1,5 @@
 //! ORDER BY of UNION, INTERSECT and EXCEPT, which names columns of the result (ISO/IEC 9075-2, 7.17),
-//! also behind parentheses. DataFusion would add other columns to those sides that have them.
+//! also behind parentheses. Of a column of one side that the result does not have, the error is to say so.
 
 use crate::identifier::fold;
 use crate::names::names_given;

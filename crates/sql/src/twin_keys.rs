@@ -1,5 +1,5 @@
 //! One expression under several names beside grouping sets: `SELECT g AS a, g AS b … GROUP BY a,
-//! ROLLUP (b)` has two keys, and `b` alone is NULL in the groups of all its values. The planner knows
+//! ROLLUP (b)` has two keys, and `b` alone is NULL in the groups of all its values. A plan tells
 //! keys by their expressions. So each of these but the first becomes a call that gives the same value.
 
 use crate::call::call;

@@ -1,5 +1,6 @@
 //! Windows that begin as others, as in `OVER (w ORDER BY x)` and
-//! `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15). DataFusion ignores the other window.
+//! `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15). They are written out, because EXCLUDE is
+//! written as other frames here (`frame_exclusion`), which need the whole window.
 
 use crate::frame_exclusion::{self, is_marked, take_mark};
 use crate::identifier::fold;

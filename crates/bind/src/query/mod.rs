@@ -2,7 +2,11 @@
 //!
 //! A query becomes a plan and the names of its columns (`rows`). Only expressions without names are left to
 //! DataFusion's planner (`expression`): each name and each subquery of one is bound here, and stands in it as
-//! a column of its own. docs/decisions/0037 has the design. Nothing uses it yet but its tests.
+//! a column of its own. docs/decisions/0037 has the design.
+//!
+//! [`bind_query`] binds those of a session, for `steps` and `insert`. A query is bound in the order of its
+//! clauses: `with`, then `select` or `set_operation` with `order`, then `limit`. `select` has the order of
+//! those within it. `scope`, `frame`, `rows` and `parts` have the types that the files of clauses share.
 
 mod columns;
 mod expression;

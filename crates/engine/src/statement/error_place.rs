@@ -1,5 +1,5 @@
-//! Finds the place of an error in the text of a statement. The planner reports the word that an
-//! error is about, and its place in the parsed text, which may differ from the statement.
+//! Finds the place of an error in the text of a statement. The binder and DataFusion tell the word that
+//! an error is about, and its place in the parsed text, which may differ from the statement.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};

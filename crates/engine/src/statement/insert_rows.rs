@@ -145,8 +145,8 @@ impl Dml<'_> {
         Ok(Some(InsertInto { target, returning, conflict }))
     }
 
-    /// Plans an INSERT. A query that gives text for UUIDs within other values, or structures, which DataFusion
-    /// does not cast, is planned by itself.
+    /// Plans an INSERT. A query that gives text for UUIDs within other values, or structures, which
+    /// DataFusion does not cast, is planned by itself.
     fn plan_insert(
         &self,
         mut statement: DfStatement,
