@@ -486,14 +486,17 @@ fn arguments_of_other_types(parts: &[&str]) -> Option<Sentence> {
     Some(Sentence::new(told).about(name))
 }
 
-/// Returns the same, where the type of a call is asked for first, as by IS NULL around it; or what the
-/// function says of its arguments.
+/// Returns what a function says of its arguments. DataFusion asks it several times, as below IS NULL and
+/// CASE, and wraps what it says each time.
 fn arguments_not_coerced(parts: &[&str]) -> Option<Sentence> {
+    const KINDS: [&str; 4] =
+        ["External error: ", "Execution error: ", "Error during planning: ", "Internal error: "];
     let [name, rest] = parts else { return None };
-    let of_plan = rest.rsplit_once("Error during planning: ");
-    match of_plan.or_else(|| rest.rsplit_once("External error: ")) {
-        Some((_, own)) if !own.contains("Function '") => Some(Sentence::new(plain(own)).about(name)),
-        _ => arguments_of_other_types(parts),
+    let said = rest.rsplit(" user-defined coercion failed with: ").next()?;
+    let said = KINDS.iter().find_map(|kind| said.strip_prefix(kind)).unwrap_or(said);
+    match said.contains("Function '") || said == "Coercion failed" || said.starts_with("Failed to coerce") {
+        true => arguments_of_other_types(parts),
+        false => Some(Sentence::new(plain(said)).about(name)),
     }
 }
 
