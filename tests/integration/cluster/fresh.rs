@@ -65,3 +65,27 @@ fn a_node_that_was_away_learns_what_it_has_missed_before_it_is_read() {
     cluster.nodes[2].doubt();
     assert_eq!(sorted_rows(&lone, READ).unwrap(), ["60|180"]);
 }
+
+#[test]
+fn what_a_majority_has_stored_is_read_after_all_who_knew_it_to_be_published_have_started_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cluster = backup::new_on_disk(directory.path());
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 3")
+        .unwrap();
+    for key in 1..=3 {
+        coordinator.execute(&format!("INSERT INTO t VALUES ({key}, 1)")).unwrap();
+        // The coordinator alone has stored that the row is published.
+        cluster.cut(0);
+        for node in [1, 2] {
+            restart(&mut cluster, node, directory.path());
+        }
+        for node in [1, 2] {
+            let expected = format!("{key}|{key}");
+            assert_eq!(sorted_rows(&cluster.on(node), READ).unwrap(), [expected], "{key} on node {node}");
+        }
+        cluster.mend(0);
+    }
+    assert_eq!(sorted_rows(&coordinator, READ).unwrap(), ["3|3"]);
+}

@@ -4,14 +4,16 @@
 use crate::query::expression::{self, Names, number_in};
 use crate::query::frame::{Frame, Relation};
 use crate::query::parts::{Parts, is_literal, replaced};
-use crate::query::refusal::{refused, unsupported};
+use crate::query::refusal::{internal, refused, unsupported};
 use crate::query::subquery::each_subquery;
 use crate::query::unnest;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::count::count;
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::utils::{find_aggregate_exprs, find_window_exprs, grouping_set_to_exprlist};
-use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, lit};
+use datafusion::logical_expr::{Aggregate, Expr, GroupingSet, LogicalPlan, Subquery, lit};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, GroupByExpr, GroupByWithModifier};
 use hypostyle_error::column_name::ONE_OF;
 use hypostyle_error::external;
@@ -178,12 +180,17 @@ pub fn bind(frame: &Frame, keys: Option<Vec<Expr>>, parts: &mut Parts) -> Result
     let (rows, mut keys) = unnest::among_keys(frame.plan.clone(), keys.unwrap_or_default(), parts)?;
     let rows = Arc::new(rows);
     let mut aggregates = find_aggregate_exprs(parts.each());
+    aggregates.iter().chain(moved.iter().map(|(call, _)| call)).try_for_each(refuse_nested)?;
     if keys.is_empty() && aggregates.is_empty() && moved.is_empty() {
         // All rows are one group, of which nothing is asked.
         aggregates.push(count(lit(1_i64)));
     }
     let groups = Groups::of(&rows, &keys, &aggregates, &moved)?;
     parts.map(|expr| replaced(expr, &groups.pairs))?;
+    let computed = groups.seen_within(frame)?;
+    if !computed.is_empty() {
+        parts.map(|expr| in_subqueries(expr, &computed))?;
+    }
     let others = others_than(parts, frame, groups.plan.schema())?;
     if others.is_empty() {
         return Ok(groups.plan);
@@ -191,6 +198,29 @@ pub fn bind(frame: &Frame, keys: Option<Vec<Expr>>, parts: &mut Parts) -> Result
     let more = decided(frame, &keys, others)?;
     keys.extend(more.into_iter().map(Expr::Column));
     Ok(Groups::of(&rows, &keys, &aggregates, &moved)?.plan)
+}
+
+/// Refuses an aggregate of an aggregate, or of a window function.
+fn refuse_nested(aggregate: &Expr) -> Result<()> {
+    let within: Vec<&Expr> = match aggregate {
+        Expr::AggregateFunction(call) => {
+            let params = &call.params;
+            let order = params.order_by.iter().map(|key| &key.expr);
+            params.args.iter().chain(params.filter.as_deref()).chain(order).collect()
+        }
+        _ => Vec::new(),
+    };
+    if !find_aggregate_exprs(within.iter().copied()).is_empty() {
+        return Err(refused(
+            "42803",
+            "aggregates cannot be nested; compute the inner one in a subquery in FROM",
+        ));
+    }
+    if !find_window_exprs(within).is_empty() {
+        let message = "aggregates cannot be of window functions; compute these in a subquery in FROM";
+        return Err(refused("42803", message));
+    }
+    Ok(())
 }
 
 /// Groups, and the columns that they have for keys and aggregates.
@@ -245,6 +275,51 @@ impl Groups {
         }
         Ok(Self { plan: LogicalPlan::Aggregate(aggregate), pairs })
     }
+}
+
+impl Groups {
+    /// Returns the keys that are computed, as one that a FULL JOIN merges, and their columns, as subqueries
+    /// name them.
+    fn seen_within(&self, frame: &Frame) -> Result<Vec<(Expr, Expr)>> {
+        let is_computed = |key: &Expr| {
+            !matches!(key, Expr::Column(_) | Expr::AggregateFunction(_)) && !key.column_refs().is_empty()
+        };
+        let schema = self.plan.schema();
+        let seen = |(key, column): &(Expr, Expr)| {
+            let Expr::Column(column) = column else { return Err(internal("a key that is no column")) };
+            let (_, field) = schema.qualified_field_from_column(column)?;
+            let column = Expr::OuterReferenceColumn(field.clone(), column.clone());
+            Ok((frame.outer(key.clone())?, column))
+        };
+        self.pairs.iter().filter(|(key, _)| is_computed(key)).map(seen).collect()
+    }
+}
+
+/// Returns an expression in whose subqueries others stand in the place of some.
+fn in_subqueries(expr: Expr, pairs: &[(Expr, Expr)]) -> Result<Expr> {
+    let within = |subquery: Subquery| {
+        let plan = Arc::unwrap_or_clone(subquery.subquery);
+        let plan = plan.transform_down_with_subqueries(|node| {
+            node.map_expressions(|expr| Ok(Transformed::yes(replaced(expr, pairs)?)))
+        })?;
+        let plan = plan.data;
+        let outer_ref_columns = plan.all_out_ref_exprs();
+        Ok::<_, DataFusionError>(Subquery { subquery: Arc::new(plan), outer_ref_columns, ..subquery })
+    };
+    let changed = expr.transform_down(|part| {
+        Ok(Transformed::yes(match part {
+            Expr::ScalarSubquery(subquery) => Expr::ScalarSubquery(within(subquery)?),
+            Expr::Exists(exists) => {
+                Expr::Exists(Exists { subquery: within(exists.subquery)?, negated: exists.negated })
+            }
+            Expr::InSubquery(of) => Expr::InSubquery(InSubquery { subquery: within(of.subquery)?, ..of }),
+            Expr::SetComparison(of) => {
+                Expr::SetComparison(SetComparison { subquery: within(of.subquery)?, ..of })
+            }
+            other => return Ok(Transformed::no(other)),
+        }))
+    });
+    changed.data()
 }
 
 /// A column of the rows that the groups have not.
