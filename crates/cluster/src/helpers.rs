@@ -119,7 +119,7 @@ mod tests {
         until_waiting(&helpers, 1);
         // Two at a time, of which one ends in a panic.
         let (sender, goes_on) = channel::<()>();
-        helpers.run("hypostyle-test", move || drop(goes_on.recv())).unwrap();
+        helpers.run("hypostyle-test", move || _ = goes_on.recv()).unwrap();
         assert_ne!(worker(&helpers), first);
         until_waiting(&helpers, 1);
         drop(sender);
