@@ -611,7 +611,8 @@ impl Node {
 
     /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here
     /// is told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes
-    /// of it if this node cannot store it.
+    /// of it if this node cannot store it. That a majority has stored it, this node's readers have first:
+    /// whoever wants to read all that others have read asks this node. It stores that while others hear of it.
     fn send(
         &self,
         coordinator: &mut Coordinator,
@@ -622,7 +623,11 @@ impl Node {
         let members = self.members(coordinator, &ask);
         let is_publication = matches!(ask, Ask::Publish { .. });
         let ask = Arc::new(ask);
-        let first = (!is_of_rows).then(|| self.vote(&ask));
+        let first = match (is_publication, is_of_rows) {
+            (true, true) => Some(self.take_ask(&ask)),
+            (false, true) => None,
+            (_, false) => Some(self.vote(&ask)),
+        };
         let first = match first {
             // The others hear of what a majority has stored, whatever becomes of this node.
             Some(Err(error)) if !is_publication => return Err(error),
@@ -635,14 +640,12 @@ impl Node {
             self.couriers.send(&self.shared()?, message)?;
         }
         drop(taken);
-        let own = match first {
-            Some(own) => own,
-            None if is_publication => self.vote(&ask),
-            None => self.vote(&ask).map_err(|error| stored_elsewhere(&error)),
-        };
+        let own = first.unwrap_or_else(|| self.vote(&ask).map_err(|error| stored_elsewhere(&error)));
         if is_publication {
+            let stored = self.store_readable();
             // Ends when all have answered, or cannot.
             let _timeout = all_taken.recv_timeout(TAKEN);
+            stored?;
         }
         Ok(own?.map_or_else(Vec::new, |answer| coordinator.receive(self.id(), &answer)))
     }

@@ -35,13 +35,21 @@ impl Node {
         if !self.doubt.is_there() {
             return;
         }
-        if let Err(error) = self.learn() {
+        if let Err(error) = self.learn_after_absence() {
             tracing::warn!(%error, "a node that was away reads what it knows");
         }
         self.doubt.end();
     }
 
-    /// Takes over the latest catalog that somebody of a majority knows to be published.
+    /// Learns what others know, and what a majority has stored, on a node that was away.
+    pub(crate) fn learn_after_absence(&self) -> Result<()> {
+        self.learn()?;
+        self.find_published(PATIENCE)
+    }
+
+    /// Takes over the latest catalog that somebody of a majority knows to be published. What nobody has heard
+    /// to be published, nobody reads by this: the coordinator's readers have it first
+    /// ([`Self::read_latest`]).
     pub(crate) fn learn(&self) -> Result<()> {
         let Some(own) = self.catalog() else { return Ok(()) };
         let heard = self.ask_others(&own, &Request::Catalog { after: own.epoch })?;
@@ -57,8 +65,7 @@ impl Node {
                 Err(_) => {}
             }
         }
-        latest.map_or(Ok(()), |stored| self.show_published(*stored))?;
-        self.find_published(PATIENCE)
+        latest.map_or(Ok(()), |stored| self.show_published(*stored))
     }
 
     /// Lets readers have the state that this node has stored, if a majority has stored the same: then it is

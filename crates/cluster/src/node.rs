@@ -413,9 +413,9 @@ impl Node {
     pub(crate) fn serve(&self, request: Request, rows: Option<RowReader>) -> Result<Answer> {
         Ok(match request {
             Request::Identify => Answer::Reply(self.identity()),
-            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.vote_for_another(&ask)?.map(Box::new))),
+            Request::Ask(ask) => Answer::Reply(Reply::Answer(self.take_ask(&ask)?.map(Box::new))),
             Request::Store(told) => Answer::Reply(match self.whole(&told)? {
-                Some(ask) => Reply::Answer(self.vote_for_another(&ask)?.map(Box::new)),
+                Some(ask) => Reply::Answer(self.take_ask(&ask)?.map(Box::new)),
                 None => Reply::OtherBase,
             }),
             Request::Missed(coordinator) => Answer::Reply(self.says_missed(coordinator)),
@@ -557,10 +557,10 @@ impl Node {
         told.with(voter.iter().flat_map(|voter| voter.stored.iter().chain(&voter.readable)))
     }
 
-    /// Takes the message of another node that coordinates. Readers have a publication of rows before this
-    /// node stores it, which it does with what comes next, or soon: the coordinator has stored it, and a node
-    /// that was away asks others what a majority has stored.
-    fn vote_for_another(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
+    /// Takes a coordinator's message. Readers have a publication of rows before this node stores it: the
+    /// coordinator's own node does so before anybody is told that rows are written, others with what comes
+    /// next, or soon. A node that was away asks others what a majority has stored.
+    pub(crate) fn take_ask(&self, ask: &Ask<Catalog>) -> Result<Option<TermAnswer<Catalog>>> {
         match self.publish_unstored(ask) {
             Some(readable) => self.take(readable).map(|()| None),
             None => self.vote(ask),

@@ -34,7 +34,7 @@ impl Node {
     /// `Busy` (57P03) that says why not; `Connection` if no majority of the nodes is there to ask.
     pub fn check_in_sync(&self) -> Result<()> {
         if self.catalog().is_some() && self.doubt.is_there() {
-            self.learn()?;
+            self.learn_after_absence()?;
         }
         let catalog = self.ready_by()?;
         let fragments = catalog.tables.iter().flat_map(|table| &table.fragments);

@@ -7,8 +7,9 @@ use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
 use hypostyle::{Connection, Result};
 use hypostyle_placement::term::Ask;
-use std::sync::Arc;
+use std::cell::OnceCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 fn epoch(connection: &Connection) -> String {
     sorted_rows(connection, "SHOW cluster_epoch").unwrap()[0].rsplit('|').next().unwrap().to_string()
@@ -114,6 +115,51 @@ fn statements_that_follow_each_other_are_one_catalog_each() {
     let catalogs = stored.load(Ordering::SeqCst) - before;
     assert!((40..60).contains(&catalogs), "{catalogs} catalogs for 20 statements");
     assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["21|210"]; 3]);
+}
+
+/// Connections that count what other nodes hear to be published, and how much of that the first node's readers
+/// do not have yet.
+struct Early {
+    wires: Arc<Wires>,
+    heard: AtomicUsize,
+    early: AtomicUsize,
+}
+
+impl Peers for Early {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        if let Request::Ask(ask) = &request.request
+            && let Ask::Publish { epoch, .. } = **ask
+        {
+            let coordinator = self.wires.nodes.lock().unwrap().get("h1:1").and_then(Weak::upgrade);
+            let read = coordinator.and_then(|node| node.catalog()).map(|catalog| catalog.epoch);
+            self.heard.fetch_add(1, Ordering::SeqCst);
+            self.early.fetch_add(usize::from(read < Some(epoch)), Ordering::SeqCst);
+        }
+        self.wires.call(node, request, rows)
+    }
+}
+
+#[test]
+fn the_coordinators_readers_have_a_row_before_others_hear_of_it() {
+    let made = OnceCell::new();
+    let cluster = Cluster::reached_by(3, |wires| {
+        let (heard, early) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        made.get_or_init(|| Arc::new(Early { wires: wires.clone(), heard, early })).clone()
+    });
+    let counted: Arc<Early> = made.into_inner().unwrap();
+    let writer = cluster.on(0);
+    writer.execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 4 FRAGMENTS REPLICAS 2").unwrap();
+    let before = counted.heard.load(Ordering::SeqCst);
+    let readers = [1, 2].map(|node| cluster.on(node));
+    for key in 1..=20 {
+        writer.execute(&format!("INSERT INTO t VALUES ({key})")).unwrap();
+        for reader in &readers {
+            reader.execute("SET cluster_epoch = latest").unwrap();
+            assert_eq!(sorted_rows(reader, "SELECT count(*) FROM t").unwrap(), [key.to_string()]);
+        }
+    }
+    assert!(counted.heard.load(Ordering::SeqCst) > before, "nobody hears of rows");
+    assert_eq!(counted.early.load(Ordering::SeqCst), 0, "others read what the coordinator does not");
 }
 
 #[test]
