@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 /// The time between two looks at the clock in which a node was stopped.
 const STOPPED: Duration = Duration::from_secs(1);
 
+/// How long a node that has found no majority waits until it asks again.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Whether a node may have missed what others know.
 #[derive(Debug, Default)]
 pub(crate) struct Doubt {
@@ -16,13 +19,15 @@ pub(crate) struct Doubt {
     asking: Mutex<()>,
 }
 
-/// What a node that looks at the clock from time to time knows of when it was stopped.
+/// What a node that looks at the clock from time to time knows of when it was stopped, and has asked.
 #[derive(Debug, Default)]
 struct Clock {
     /// When it has looked, if it does.
     looked: Option<Instant>,
     /// The time that it was stopped before, all together.
     stopped: Duration,
+    /// When it has asked the others in this doubt, and has not learned what would end it.
+    asked: Option<Instant>,
 }
 
 impl Clock {
@@ -46,12 +51,30 @@ impl Doubt {
 
     /// Begins a doubt.
     pub fn begin(&self) {
+        self.clock.lock().asked = None;
         self.was_away.store(true, Ordering::Release);
     }
 
-    /// Waits until nobody else asks the others, and keeps others from it.
-    pub fn ask_alone(&self) -> MutexGuard<'_, ()> {
-        self.asking.lock()
+    /// Waits until nobody else asks the others, and keeps others from it. Where that has ended nothing before,
+    /// nobody waits for it again: `None` if somebody asks.
+    pub fn ask_alone(&self) -> Option<MutexGuard<'_, ()>> {
+        if self.has_asked() { self.asking.try_lock() } else { Some(self.asking.lock()) }
+    }
+
+    /// Says whether the others were asked in this doubt already.
+    pub fn has_asked(&self) -> bool {
+        self.clock.lock().asked.is_some()
+    }
+
+    /// Says whether there is a doubt, and it is time to ask the others.
+    pub fn is_due(&self) -> bool {
+        self.is_there() && self.clock.lock().asked.is_none_or(|asked| asked.elapsed() >= AGAIN)
+    }
+
+    /// Goes on with a doubt: the others were asked, and too few have answered.
+    pub fn go_on(&self) {
+        self.clock.lock().asked = Some(Instant::now());
+        self.was_away.store(true, Ordering::Release);
     }
 
     /// Says whether there is a doubt.
@@ -78,7 +101,9 @@ impl Doubt {
     /// Ends the doubt.
     pub fn end(&self) {
         self.was_away.store(false, Ordering::Release);
-        self.clock.lock().look();
+        let mut clock = self.clock.lock();
+        clock.look();
+        clock.asked = None;
     }
 }
 
@@ -105,5 +130,24 @@ mod tests {
         assert!(doubt.is_there() && doubt.stopped() >= 4 * STOPPED);
         doubt.end();
         assert!(!doubt.is_there() && doubt.stopped() >= 4 * STOPPED);
+    }
+
+    #[test]
+    fn who_has_asked_too_few_asks_again_after_a_while() {
+        let doubt = Doubt::new(true);
+        assert!(doubt.is_due() && !doubt.has_asked() && doubt.ask_alone().is_some());
+        doubt.go_on();
+        assert!(doubt.is_there() && !doubt.is_due() && doubt.has_asked());
+        let asking = doubt.ask_alone();
+        assert!(asking.is_some() && doubt.ask_alone().is_none(), "nobody waits for who asks again");
+        drop(asking);
+        doubt.clock.lock().asked = Some(Instant::now() - AGAIN);
+        assert!(doubt.is_due());
+        doubt.go_on();
+        doubt.begin();
+        assert!(doubt.is_due() && !doubt.has_asked(), "it is another doubt");
+        doubt.go_on();
+        doubt.end();
+        assert!(!doubt.is_there() && !doubt.is_due() && !doubt.has_asked());
     }
 }

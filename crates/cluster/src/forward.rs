@@ -89,8 +89,8 @@ impl Node {
         known.max(*self.written.lock())
     }
 
-    /// Waits until this node reads a state of the catalog, or a later one. It never reads an earlier one
-    /// again.
+    /// Waits until this node reads a state of the catalog, or a later one. As long as its process runs, it
+    /// reads no earlier one again.
     ///
     /// # Errors
     /// `Connection` (57P03) if it has not come to know it after some time.

@@ -26,17 +26,25 @@ impl Node {
         self.doubt.begin();
     }
 
-    /// Learns what others know, if this node was away. Without a majority, it goes on with what it knows.
+    /// Learns what others know, if this node was away. Without a majority, it goes on with what it knows. Its
+    /// readers may have had before what it has stored without knowing that it is published: if there is such a
+    /// state, the node asks again after a while.
     pub fn freshen(&self) {
-        if !self.doubt.is_there() {
+        if !self.doubt.is_due() {
             return;
         }
-        let _one = self.doubt.ask_alone();
-        if !self.doubt.is_there() {
+        let Some(_one) = self.doubt.ask_alone() else { return };
+        if !self.doubt.is_due() {
             return;
         }
         if let Err(error) = self.learn_after_absence() {
-            tracing::warn!(%error, "a node that was away reads what it knows");
+            if !self.doubt.has_asked() {
+                tracing::warn!(%error, "a node that was away reads what it knows");
+            }
+            if self.unpublished().is_some() {
+                self.doubt.go_on();
+                return;
+            }
         }
         self.doubt.end();
     }

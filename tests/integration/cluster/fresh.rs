@@ -5,6 +5,8 @@ use crate::tpch::sorted_rows;
 use hypostyle::{Database, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 const READ: &str = "SELECT count(*), sum(v) FROM t";
 
@@ -88,4 +90,30 @@ fn what_a_majority_has_stored_is_read_after_all_who_knew_it_to_be_published_have
         cluster.mend(0);
     }
     assert_eq!(sorted_rows(&coordinator, READ).unwrap(), ["3|3"]);
+}
+
+#[test]
+fn a_node_that_begins_alone_learns_what_it_had_shown_when_another_one_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cluster = backup::new_on_disk(directory.path());
+    let coordinator = cluster.on(0);
+    coordinator
+        .execute("CREATE TABLE t (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 3")
+        .unwrap();
+    coordinator.execute("INSERT INTO t VALUES (1, 1)").unwrap();
+    coordinator.execute("INSERT INTO t VALUES (2, 1)").unwrap();
+    assert_eq!(sorted_rows(&cluster.on(1), READ).unwrap(), ["2|2"]);
+    // All nodes end, before any but the coordinator has stored that the second row is published.
+    cluster.cut(0);
+    cluster.cut(2);
+    restart(&mut cluster, 1, directory.path());
+    let lone = cluster.on(1);
+    assert_eq!(sorted_rows(&lone, READ).unwrap(), ["1|1"], "nobody is there to ask");
+    restart(&mut cluster, 2, directory.path());
+    cluster.mend(2);
+    let since = Instant::now();
+    while sorted_rows(&lone, READ).unwrap() != ["2|2"] {
+        assert!(since.elapsed() < Duration::from_secs(20), "the node does not ask again");
+        sleep(Duration::from_millis(100));
+    }
 }
