@@ -71,6 +71,9 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         }
     });
     runtime.shutdown_background();
+    if let Some(Err(error)) = database.node().map(|node| node.store_readable()) {
+        tracing::warn!(%error, "the node may begin again with a state before the one that it has shown");
+    }
     database.close()
 }
 

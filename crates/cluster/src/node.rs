@@ -512,11 +512,12 @@ impl Node {
         Ok(())
     }
 
-    /// Stores which catalog the node knows to be published, if it has not yet.
+    /// Stores which catalog the node knows to be published, if it has not yet: from time to time, and when the
+    /// node is ended, so that it knows that when it begins again.
     ///
     /// # Errors
     /// Those of storing it.
-    pub(crate) fn store_readable(&self) -> Result<()> {
+    pub fn store_readable(&self) -> Result<()> {
         if !self.reads_unstored.load(Ordering::Acquire) {
             return Ok(());
         }
