@@ -122,7 +122,8 @@ impl Node {
 }
 
 /// Watches the coordinator for as long as a node is open, whatever else the node does: what it copies or
-/// drops may take long. What the coordinator has published is stored by then.
+/// drops may take long. What the coordinator has published is stored by then. A node that was away learns what
+/// it has missed.
 ///
 /// # Errors
 /// `Io` if no thread can be started.
@@ -134,6 +135,8 @@ pub(crate) fn keep_watch(node: Weak<Node>, may_replace: bool) -> Result<()> {
             if let Err(error) = node.store_readable() {
                 tracing::warn!(%error, "what others have published is read here, and not stored");
             }
+            // Others ask this node for what it knows, whether or not somebody reads here.
+            node.freshen();
             node.watch_coordinator(may_replace);
         }
     })

@@ -2,6 +2,7 @@
 
 use super::{Cluster, backup};
 use crate::tpch::sorted_rows;
+use hypostyle::cluster::repair::{Care, look_after};
 use hypostyle::{Database, OpenOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -92,10 +93,9 @@ fn what_a_majority_has_stored_is_read_after_all_who_knew_it_to_be_published_have
     assert_eq!(sorted_rows(&coordinator, READ).unwrap(), ["3|3"]);
 }
 
-#[test]
-fn a_node_that_begins_alone_learns_what_it_had_shown_when_another_one_comes() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut cluster = backup::new_on_disk(directory.path());
+/// Makes a cluster of which the coordinator alone has stored that the second row is published.
+fn with_two_rows(directory: &Path) -> Cluster {
+    let cluster = backup::new_on_disk(directory);
     let coordinator = cluster.on(0);
     coordinator
         .execute("CREATE TABLE t (k BIGINT, v BIGINT) PARTITION BY HASH (k) INTO 3 FRAGMENTS REPLICAS 3")
@@ -103,7 +103,14 @@ fn a_node_that_begins_alone_learns_what_it_had_shown_when_another_one_comes() {
     coordinator.execute("INSERT INTO t VALUES (1, 1)").unwrap();
     coordinator.execute("INSERT INTO t VALUES (2, 1)").unwrap();
     assert_eq!(sorted_rows(&cluster.on(1), READ).unwrap(), ["2|2"]);
-    // All nodes end, before any but the coordinator has stored that the second row is published.
+    cluster
+}
+
+#[test]
+fn a_node_that_begins_alone_learns_what_it_had_shown_when_another_one_comes() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cluster = with_two_rows(directory.path());
+    // All nodes end at once.
     cluster.cut(0);
     cluster.cut(2);
     restart(&mut cluster, 1, directory.path());
@@ -114,6 +121,27 @@ fn a_node_that_begins_alone_learns_what_it_had_shown_when_another_one_comes() {
     let since = Instant::now();
     while sorted_rows(&lone, READ).unwrap() != ["2|2"] {
         assert!(since.elapsed() < Duration::from_secs(20), "the node does not ask again");
+        sleep(Duration::from_millis(100));
+    }
+}
+
+#[test]
+fn a_node_on_which_nobody_reads_learns_what_it_had_shown() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut cluster = with_two_rows(directory.path());
+    let shown = cluster.nodes[1].catalog().unwrap().epoch;
+    cluster.cut(0);
+    cluster.cut(2);
+    restart(&mut cluster, 1, directory.path());
+    let node = cluster.nodes[1].clone();
+    let epoch = || node.catalog().unwrap().epoch;
+    assert!(epoch() < shown, "it has stored that the row is published");
+    look_after(&node, Care { failover: false, lost_after: None }).unwrap();
+    restart(&mut cluster, 2, directory.path());
+    cluster.mend(2);
+    let since = Instant::now();
+    while epoch() < shown {
+        assert!(since.elapsed() < Duration::from_secs(20), "the node does not ask");
         sleep(Duration::from_millis(100));
     }
 }
