@@ -22,7 +22,14 @@ const FRESH: Duration = Duration::from_secs(1);
 
 /// The tokens of writers that have begun, and are not there yet.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead(Mutex<BTreeMap<TableId, Begun>>);
+pub(crate) struct Ahead(Mutex<Writers>);
+
+#[derive(Debug, Default)]
+struct Writers {
+    begun: BTreeMap<TableId, Begun>,
+    /// When those before were forgotten.
+    forgotten: Option<Instant>,
+}
 
 #[derive(Debug)]
 struct Begun {
@@ -32,16 +39,27 @@ struct Begun {
 }
 
 impl Ahead {
-    /// Notes that the next writer of a table has begun in a catalog.
+    /// Notes that the next writer of a table has begun in a catalog, which is stored since some time.
     pub fn note(&self, table: TableId, catalog: &Catalog, since: Instant) {
-        if let Some(token) = catalog.table(table).map(|table| table.token) {
-            self.0.lock().insert(table, Begun { term: catalog.term, token, since });
+        let mut writers = self.0.lock();
+        if let Some(token) = catalog.table(table).map(|table| table.token)
+            && writers.forgotten.is_none_or(|forgotten| forgotten < since)
+        {
+            writers.begun.insert(table, Begun { term: catalog.term, token, since });
         }
+    }
+
+    /// Forgets all writers, since nobody knows any more whether this node coordinates: those who come begin
+    /// anew, which finds it out.
+    pub fn forget(&self) {
+        let mut writers = self.0.lock();
+        writers.begun.clear();
+        writers.forgotten = Some(Instant::now());
     }
 
     /// Takes the next writer's token, and says whether it may write with it by a catalog.
     pub fn take(&self, table: TableId, catalog: &Catalog) -> bool {
-        let begun = self.0.lock().remove(&table);
+        let begun = self.0.lock().begun.remove(&table);
         begun.is_some_and(|Begun { term, token, since }| {
             let last = catalog.table(table).map(|table| table.token);
             (catalog.term, last) == (term, Some(token)) && since.elapsed() < FRESH
@@ -83,6 +101,13 @@ mod tests {
         ahead.note(id, &begun, now.checked_sub(FRESH).unwrap());
         assert!(!ahead.take(id, &begun), "it was long ago");
         ahead.note(TableId(7), &begun, now);
-        assert!(ahead.0.lock().is_empty(), "there is no such table");
+        assert!(ahead.0.lock().begun.is_empty(), "there is no such table");
+        ahead.note(id, &begun, now);
+        ahead.forget();
+        assert!(!ahead.take(id, &begun), "it is forgotten");
+        ahead.note(id, &begun, now);
+        assert!(!ahead.take(id, &begun), "it has begun before that");
+        ahead.note(id, &begun, Instant::now() + FRESH);
+        assert!(ahead.take(id, &begun), "it has begun since");
     }
 }

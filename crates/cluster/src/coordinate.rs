@@ -412,6 +412,7 @@ impl Node {
         // What it has proposed must not be stored later, as somebody has been told an error.
         if driven.is_err() || decisions.iter().any(|decision| decision.as_ref().is_err_and(is_over)) {
             *slot = None;
+            self.ahead.forget();
         }
         decisions
     }
@@ -784,8 +785,11 @@ impl Node {
                             publications.push(Publication { found, restarts, ..publication });
                         }
                         Effect::Commit(change) => {
-                            let begun_before =
-                                self.catalog().filter(|catalog| self.ahead.take(*table, catalog));
+                            // Somebody else may want to coordinate by now.
+                            let may_begin = |catalog: &Arc<Catalog>| self.promised() <= catalog.term;
+                            let begun_before = self
+                                .catalog()
+                                .filter(|catalog| may_begin(catalog) && self.ahead.take(*table, catalog));
                             writer.ahead = begun_before.as_ref().map(|catalog| catalog.term);
                             let begun = begun_before.map_or_else(|| self.begin_to_write(change), Ok);
                             let effects = writer.append.begun(begun.as_deref().map_err(Clone::clone));
