@@ -793,14 +793,19 @@ impl Node {
                             writer.ahead = begun_before.as_ref().map(|catalog| catalog.term);
                             let begun = begun_before.map_or_else(|| self.begin_to_write(change), Ok);
                             let effects = writer.append.begun(begun.as_deref().map_err(Clone::clone));
+                            // What does not fit this catalog does not fit the next one, either.
+                            writer.ahead = writer.ahead.filter(|_| writer.append.token().is_some());
                             writer.effects.extend(effects);
                         }
                         Effect::Send(request) => requests.push(request),
                         Effect::Finish(result) => {
-                            // Who begins anew has the same errors of rows.
-                            let again = writer.ahead.is_some() && writer.failed.is_none();
-                            let failed =
-                                |error| Failed { error: writer.failed.take().unwrap_or(error), again };
+                            // A replica has refused it as an earlier one. Who begins anew has the same errors
+                            // of rows, and waits as long for nodes that are silent.
+                            let may_begin = writer.ahead.is_some() && writer.failed.is_none();
+                            let failed = |error: Error| {
+                                let again = may_begin && error.kind() == ErrorKind::Conflict;
+                                Failed { error: writer.failed.take().unwrap_or(error), again }
+                            };
                             return result.map_err(failed);
                         }
                     }

@@ -5,10 +5,10 @@ use crate::tpch::sorted_rows;
 use hypostyle::cluster::Member;
 use hypostyle::cluster::message::{Addressed, Request};
 use hypostyle::cluster::peers::{Answer, Peers, RowReader};
-use hypostyle::{Connection, Result};
+use hypostyle::{Connection, Error, ErrorKind, Result};
 use hypostyle_placement::term::Ask;
 use std::cell::OnceCell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 fn epoch(connection: &Connection) -> String {
@@ -115,6 +115,50 @@ fn statements_that_follow_each_other_are_one_catalog_each() {
     let catalogs = stored.load(Ordering::SeqCst) - before;
     assert!((40..60).contains(&catalogs), "{catalogs} catalogs for 20 statements");
     assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["21|210"]; 3]);
+}
+
+/// Connections that bring no rows for a while, and count the catalogs that nodes are told to store.
+struct Deaf {
+    counting: Counting,
+    is_deaf: AtomicBool,
+}
+
+impl Peers for Deaf {
+    fn call(&self, node: &Member, request: &Addressed, rows: Option<RowReader>) -> Result<Answer> {
+        let takes_rows = matches!(request.request, Request::Append { .. } | Request::AppendAll { .. });
+        if takes_rows && self.is_deaf.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Connection, "nobody takes rows").unreachable());
+        }
+        self.counting.call(node, request, rows)
+    }
+}
+
+#[test]
+fn a_statement_that_reaches_no_replica_does_not_try_twice() {
+    let made = OnceCell::new();
+    let cluster = Cluster::reached_by(3, |wires| {
+        let counting = Counting { wires: wires.clone(), stored: Arc::default() };
+        made.get_or_init(|| Arc::new(Deaf { counting, is_deaf: AtomicBool::new(false) })).clone()
+    });
+    let deaf: Arc<Deaf> = made.into_inner().unwrap();
+    let connection = cluster.on(0);
+    connection.execute("ALTER CLUSTER DRAIN NODE n1").unwrap();
+    connection
+        .execute("CREATE TABLE t (k BIGINT) PARTITION BY HASH (k) INTO 2 FRAGMENTS REPLICAS 2")
+        .unwrap();
+    let catalogs_of_a_failure = |key: u64| {
+        connection.execute(&format!("INSERT INTO t VALUES ({key})")).unwrap();
+        let before = deaf.counting.stored.load(Ordering::SeqCst);
+        deaf.is_deaf.store(true, Ordering::SeqCst);
+        let error = failure(&connection, "INSERT INTO t VALUES (0)");
+        deaf.is_deaf.store(false, Ordering::SeqCst);
+        assert!(error.message().contains("no node has written the rows"), "{error}");
+        deaf.counting.stored.load(Ordering::SeqCst) - before
+    };
+    // Who comes later than a second after the one before begins by a catalog.
+    let least = (1..=5).map(catalogs_of_a_failure).min();
+    assert_eq!(least, Some(0), "a writer that had begun before has begun anew");
+    assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["5|15"]; 3]);
 }
 
 /// Connections that count what other nodes hear to be published, and how much of that the first node's readers
