@@ -122,8 +122,7 @@ impl Node {
 }
 
 /// Watches the coordinator for as long as a node is open, whatever else the node does: what it copies or
-/// drops may take long. What the coordinator has published is stored by then. A node that was away learns what
-/// it has missed.
+/// drops may take long. A node that was away learns what it has missed.
 ///
 /// # Errors
 /// `Io` if no thread can be started.
@@ -132,9 +131,6 @@ pub(crate) fn keep_watch(node: Weak<Node>, may_replace: bool) -> Result<()> {
         loop {
             thread::sleep(LOOK);
             let Some(node) = node.upgrade() else { return };
-            if let Err(error) = node.store_readable() {
-                tracing::warn!(%error, "what others have published is read here, and not stored");
-            }
             // Others ask this node for what it knows, whether or not somebody reads here.
             node.freshen();
             node.watch_coordinator(may_replace);

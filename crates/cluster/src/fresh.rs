@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// How often a node looks at the clock.
 const BEAT: Duration = Duration::from_millis(200);
 
+/// How long a node may wait to store what its readers have: with the time that this takes, less than a second.
+const UNSTORED: Duration = Duration::from_millis(500);
+
 /// How long a reader waits for a majority. Reads need none.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -193,6 +196,24 @@ fn coordinated_since(term: Term) -> Error {
     let message =
         format!("another node has wanted to coordinate the cluster since term {term}: run it again");
     Error::new(ErrorKind::Conflict, message)
+}
+
+/// Stores within a second what the coordinator has published, for as long as a node is open. Nothing that may
+/// take longer is done by the same thread: the coordinator may be silent just then.
+///
+/// # Errors
+/// `Io` if no thread can be started.
+pub(crate) fn keep_readable(node: Weak<Node>) -> Result<()> {
+    let work = move || {
+        while let Some(node) = node.upgrade() {
+            if let Err(error) = node.store_readable() {
+                tracing::warn!(%error, "what others have published is read here, and not stored");
+            }
+            drop(node);
+            thread::sleep(UNSTORED);
+        }
+    };
+    start_thread("hypostyle-keep", work)
 }
 
 /// Looks at the clock from time to time, for as long as a node is open.

@@ -4,7 +4,7 @@
 use crate::admit::keep_alone;
 use crate::coordinate::start_thread;
 use crate::failover::keep_watch;
-use crate::fresh::keep_time;
+use crate::fresh::{keep_readable, keep_time};
 use crate::health::COPIES_AT_ONCE;
 pub use crate::health::Health;
 use crate::message::{Reply, Request};
@@ -411,6 +411,7 @@ impl Drop for LookedAfter {
 pub fn look_after(node: &Arc<Node>, care: Care) -> Result<()> {
     let node: Weak<Node> = Arc::downgrade(node);
     keep_time(node.clone())?;
+    keep_readable(node.clone())?;
     keep_alone(node.clone())?;
     keep_watch(node.clone(), care.failover)?;
     let work = move || {
