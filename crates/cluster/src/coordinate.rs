@@ -70,8 +70,11 @@ struct Message {
 pub(crate) struct Couriers(Mutex<BTreeMap<NodeId, SyncSender<Message>>>);
 
 impl Couriers {
-    /// Sends a message. It is lost if as many wait for a slow node as may: what needs an answer is sent
-    /// again.
+    /// Sends a message. It is lost if as many wait for a slow node as may, or if this fails: what needs an
+    /// answer is sent again.
+    ///
+    /// # Errors
+    /// `Io` if no thread can be started.
     fn send(&self, node: &Arc<Node>, message: Message) -> Result<()> {
         let mut couriers = self.0.lock();
         let own = match couriers.entry(message.member.id) {
@@ -621,7 +624,7 @@ impl Node {
         is_of_rows: bool,
         answers: &Answers,
     ) -> Result<Vec<Output>> {
-        let members = self.members(coordinator, &ask);
+        let (members, node) = (self.members(coordinator, &ask), self.shared()?);
         let is_publication = matches!(ask, Ask::Publish { .. });
         let ask = Arc::new(ask);
         let first = match (is_publication, is_of_rows) {
@@ -638,7 +641,10 @@ impl Node {
         for member in members.into_iter().filter(|member| member.id != self.id()) {
             let message =
                 Message { member, ask: ask.clone(), answers: answers.0.clone(), _taken: taken.clone() };
-            self.couriers.send(&self.shared()?, message)?;
+            // It counts as lost: others may have got theirs, and this node has stored what it says.
+            if let Err(error) = self.couriers.send(&node, message) {
+                tracing::warn!(%error, "a node is not told what to store");
+            }
         }
         drop(taken);
         let own = first.unwrap_or_else(|| self.vote(&ask).map_err(|error| stored_elsewhere(&error)));
