@@ -1,7 +1,7 @@
 //! Whole clusters in random histories: three nodes that coordinate, store catalogs and have
-//! replicas, a network that loses, repeats and delays messages, nodes that die and come back, and
-//! clients that repeat their statements. Catalogs travel as differences. `HYPOSTYLE_TEST_SEED` repeats
-//! a history, `HYPOSTYLE_TEST_ROUNDS` runs more of them.
+//! replicas, a network that loses, repeats and delays messages, nodes that die and come back, clients that
+//! repeat their statements, and writers that have begun before they come. Catalogs travel as differences.
+//! `HYPOSTYLE_TEST_SEED` repeats a history, `HYPOSTYLE_TEST_ROUNDS` runs more of them.
 
 use crate::common::{self, cluster, id, ids};
 use hypostyle_placement::append::{
@@ -11,7 +11,7 @@ use hypostyle_placement::catalog::{Catalog, Change, Difference, NewTable};
 use hypostyle_placement::layout::place_table;
 use hypostyle_placement::partition::Partitioning;
 use hypostyle_placement::term::{After, Answer, Ask, Coordinator, Output, Place, Stored, Ticket, Voter};
-use hypostyle_placement::{FragmentId, NodeId, StatementId};
+use hypostyle_placement::{FragmentId, NodeId, StatementId, Token};
 use hypostyle_types::TableId;
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -53,6 +53,9 @@ struct Process {
     writers: BTreeMap<u64, Writer>,
     tickets: BTreeMap<Ticket, u64>,
     next: u64,
+    /// The change by which the next writer of the table begins before it comes, and its token once it has.
+    begins: Option<Ticket>,
+    ahead: Option<Token>,
 }
 
 #[derive(Default)]
@@ -80,6 +83,8 @@ struct World {
     published: BTreeMap<u64, Catalog>,
     acknowledged: BTreeSet<u128>,
     promotions: usize,
+    /// How many writers had begun before they came.
+    ahead: usize,
 }
 
 /// Returns how many rows a statement appends to a fragment: some get none.
@@ -104,6 +109,7 @@ impl World {
             published: BTreeMap::from([(catalog.epoch.0, catalog)]),
             acknowledged: BTreeSet::new(),
             promotions: 0,
+            ahead: 0,
         }
     }
 
@@ -120,7 +126,8 @@ impl World {
         };
         let (coordinator, ask) =
             Coordinator::promote(node, after, self.voters.get_mut(&node).unwrap()).unwrap();
-        let process = Process { coordinator, writers: BTreeMap::new(), tickets: BTreeMap::new(), next: 0 };
+        let (writers, tickets) = (BTreeMap::new(), BTreeMap::new());
+        let process = Process { coordinator, writers, tickets, next: 0, begins: None, ahead: None };
         self.processes.insert(node, process);
         self.broadcast(node, &ask);
     }
@@ -183,8 +190,17 @@ impl World {
             match effect {
                 Effect::Send(request) => self.network.push((request.node, Message::Request(node, request))),
                 Effect::Commit(change) => {
-                    let (ticket, outputs) = process.coordinator.submit(change);
-                    process.tickets.insert(ticket, number);
+                    if let Some(effects) = self.begun_before(node, number) {
+                        self.perform(node, number, effects);
+                        continue;
+                    }
+                    let begins = matches!(change, Change::Publish(_)) && self.random.below(2) == 0;
+                    let next = begins.then_some(Change::Begin { table: TABLE, statement: None });
+                    let Some(process) = self.processes.get_mut(&node) else { return };
+                    let changes = [change].into_iter().chain(next).collect();
+                    let (tickets, outputs) = process.coordinator.submit_all(changes);
+                    process.tickets.insert(tickets[0], number);
+                    process.begins = tickets.get(1).copied().or(process.begins);
                     self.output(node, outputs);
                 }
                 Effect::Finish(result) => {
@@ -196,6 +212,19 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Has a writer write that has begun before it came, if it still is the table's last one.
+    fn begun_before(&mut self, node: NodeId, number: u64) -> Option<Vec<Effect>> {
+        let process = self.processes.get_mut(&node)?;
+        let Some(Writer::Append(_, append)) = process.writers.get_mut(&number) else { return None };
+        if append.token().is_some() {
+            return None;
+        }
+        let (token, catalog) = (process.ahead.take()?, process.coordinator.catalog()?);
+        let is_last = catalog.table(TABLE).unwrap().token == token;
+        self.ahead += usize::from(is_last);
+        is_last.then(|| append.begun(Ok(catalog)))
     }
 
     fn output(&mut self, node: NodeId, outputs: Vec<Output>) {
@@ -215,6 +244,11 @@ impl World {
                 Output::Unknown(ticket) => (ticket, None),
             };
             let Some(process) = self.processes.get_mut(&node) else { return };
+            if process.begins == Some(ticket) {
+                let begun = result.and_then(Result::ok);
+                process.ahead = begun.map(|catalog| catalog.table(TABLE).unwrap().token);
+                continue;
+            }
             let Some(number) = process.tickets.remove(&ticket) else { continue };
             let Some(writer) = process.writers.get_mut(&number) else { continue };
             let effects = match (writer, result) {
@@ -444,7 +478,7 @@ fn random_histories_lose_and_double_nothing() {
     let rounds = number_in("HYPOSTYLE_TEST_ROUNDS").unwrap_or(1);
     let first = number_in("HYPOSTYLE_TEST_SEED");
     let seeds = first.map_or(1..1 + 100 * rounds, |seed| seed..seed + 1);
-    let (mut promotions, mut epochs, mut acknowledged) = (0, 0, 0);
+    let (mut promotions, mut epochs, mut acknowledged, mut ahead) = (0, 0, 0, 0);
     for seed in seeds {
         println!("HYPOSTYLE_TEST_SEED={seed}");
         let mut world = World::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -456,9 +490,12 @@ fn random_histories_lose_and_double_nothing() {
         world.check();
         promotions += world.promotions;
         epochs += world.published.len();
+        ahead += world.ahead;
     }
     println!("{promotions} promotions, {epochs} published catalogs, {acknowledged} early statements");
+    println!("{ahead} writers had begun before they came");
     assert!(acknowledged > 0 || first.is_some(), "nothing is done before the end");
+    assert!(ahead > 0 || first.is_some(), "nobody begins before he comes");
 }
 
 #[test]
