@@ -615,8 +615,8 @@ impl Node {
 
     /// Sends a message to all nodes of the catalog, and has this one take it: first, so that what fails here
     /// is told nobody. What publishes rows, all nodes store at the same time. Then nobody knows what becomes
-    /// of it if this node cannot store it. That a majority has stored it, this node's readers have first:
-    /// whoever wants to read all that others have read asks this node. It stores that while others hear of it.
+    /// of it if this node cannot store it. That they are published, this node's readers have first: whoever
+    /// wants to read all that others have read asks this node. It stores that while others hear of it.
     fn send(
         &self,
         coordinator: &mut Coordinator,

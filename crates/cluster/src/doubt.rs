@@ -55,8 +55,8 @@ impl Doubt {
         self.was_away.store(true, Ordering::Release);
     }
 
-    /// Waits until nobody else asks the others, and keeps others from it. Where that has ended nothing before,
-    /// nobody waits for it again: `None` if somebody asks.
+    /// Waits until nobody else asks the others, and keeps others from it. Once they were asked in vain,
+    /// nobody waits for that again: `None` if somebody asks.
     pub fn ask_alone(&self) -> Option<MutexGuard<'_, ()>> {
         if self.has_asked() { self.asking.try_lock() } else { Some(self.asking.lock()) }
     }

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How often a node looks at the clock.
 const BEAT: Duration = Duration::from_millis(200);
 
-/// How long a node may wait to store what its readers have: with the time that this takes, less than a second.
+/// How long a node may wait to store what its readers have: less than a second, with the time that it takes.
 const UNSTORED: Duration = Duration::from_millis(500);
 
 /// How long a reader waits for a majority. Reads need none.
@@ -29,9 +29,8 @@ impl Node {
         self.doubt.begin();
     }
 
-    /// Learns what others know, if this node was away. Without a majority, it goes on with what it knows. Its
-    /// readers may have had before what it has stored without knowing that it is published: if there is such a
-    /// state, the node asks again after a while.
+    /// Learns what others know, if this node was away. Without a majority, it goes on with what it knows. It
+    /// may have stored a later state, which its readers have had before: then it asks again after a while.
     pub fn freshen(&self) {
         if !self.doubt.is_due() {
             return;

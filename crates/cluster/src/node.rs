@@ -512,8 +512,8 @@ impl Node {
         Ok(())
     }
 
-    /// Stores which catalog the node knows to be published, if it has not yet: from time to time, and when the
-    /// node is ended, so that it knows that when it begins again.
+    /// Stores which catalog the node knows to be published, if it has not yet: from time to time, and when
+    /// the node is ended, so that it knows that when it begins again.
     ///
     /// # Errors
     /// Those of storing it.
