@@ -5,7 +5,7 @@ use crate::expression::aliased_calls;
 use crate::query::frame::{Frame, Relation};
 use crate::query::parts::Item;
 use crate::query::refusal::{refused, unknown};
-use crate::query::scope::{Named, Scope};
+use crate::query::scope::{Named, Scope, Tables};
 use crate::query::{subquery, window};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::DFSchema;
@@ -277,8 +277,9 @@ pub struct Slot {
 pub struct Slots<'a> {
     pub names: &'a Names<'a>,
     found: Vec<Slot>,
-    /// The parameters of the lambdas around.
-    lambdas: Vec<Vec<String>>,
+    /// The parameters of the lambdas around, and what stands for them: DataFusion takes one for a column of
+    /// its name.
+    lambdas: Vec<Vec<(String, String)>>,
 }
 
 impl VisitorMut for Slots<'_> {
@@ -300,13 +301,18 @@ impl Slots<'_> {
     /// Puts a column in the place of a name or a subquery. What is within others is visited next.
     fn visit(&mut self, expr: &mut SqlExpr) -> Result<()> {
         match expr {
-            SqlExpr::Lambda(lambda) => self.lambdas.push(parameters(lambda)),
-            SqlExpr::Identifier(name) if self.is_bound(name) => {}
+            SqlExpr::Lambda(lambda) => {
+                let parameters = told_apart(lambda, self.names.scope.tables);
+                self.lambdas.push(parameters);
+            }
+            SqlExpr::Identifier(name) if self.is_bound(name) => self.name_parameter(name),
             SqlExpr::Identifier(name) => {
                 let name = [name.clone()];
                 *expr = self.name(&name, Vec::new())?;
             }
-            SqlExpr::CompoundIdentifier(name) if name.first().is_some_and(|first| self.is_bound(first)) => {}
+            SqlExpr::CompoundIdentifier(name) if name.first().is_some_and(|first| self.is_bound(first)) => {
+                self.name_parameter(&mut name[0]);
+            }
             SqlExpr::CompoundIdentifier(name) => {
                 let name = std::mem::take(name);
                 *expr = self.name(&name, Vec::new())?;
@@ -339,8 +345,20 @@ impl Slots<'_> {
     fn is_bound(&self, name: &Ident) -> bool {
         let is_variable = name.value.starts_with('@') && name.quote_style.is_none();
         let is_slot = name.value.contains(ONE_OF) && self.found.iter().any(|slot| slot.name == name.value);
+        is_variable || is_slot || self.parameter(name).is_some()
+    }
+
+    /// Returns what stands for the parameter of a lambda that has a name, or that it is.
+    fn parameter(&self, name: &Ident) -> Option<&String> {
         let folded = fold(name);
-        is_variable || is_slot || self.lambdas.iter().flatten().any(|parameter| *parameter == folded)
+        let mut parameters = self.lambdas.iter().rev().flatten();
+        parameters.find(|(own, other)| *own == folded || *other == folded).map(|(_, other)| other)
+    }
+
+    fn name_parameter(&self, name: &mut Ident) {
+        if let Some(other) = self.parameter(name) {
+            *name = Ident::with_quote('"', other);
+        }
     }
 
     /// Returns the column that stands for a name, and its fields.
@@ -439,12 +457,19 @@ impl Slots<'_> {
     }
 }
 
-/// Returns the parameters of a lambda.
-fn parameters(lambda: &LambdaFunction) -> Vec<String> {
-    match &lambda.params {
-        OneOrManyWithParens::One(one) => vec![fold(&one.name)],
-        OneOrManyWithParens::Many(several) => several.iter().map(|one| fold(&one.name)).collect(),
-    }
+/// Gives the parameters of a lambda names of their own. Returns both names of each.
+fn told_apart(lambda: &mut LambdaFunction, tables: &Tables<'_>) -> Vec<(String, String)> {
+    let parameters = match &mut lambda.params {
+        OneOrManyWithParens::One(one) => std::slice::from_mut(one),
+        OneOrManyWithParens::Many(several) => several.as_mut_slice(),
+    };
+    let named = parameters.iter_mut().map(|parameter| {
+        let own = fold(&parameter.name);
+        let other = tables.new_name(&own);
+        parameter.name = Ident::with_quote('"', &other);
+        (own, other)
+    });
+    named.collect()
 }
 
 fn text(text: &str) -> SqlExpr {

@@ -186,7 +186,10 @@ pub fn bind(frame: &Frame, keys: Option<Vec<Expr>>, parts: &mut Parts) -> Result
         aggregates.push(count(lit(1_i64)));
     }
     let groups = Groups::of(&rows, &keys, &aggregates, &moved)?;
-    parts.map(|expr| replaced(expr, &groups.pairs))?;
+    parts.map(|expr| match groups.literals.iter().find(|(of, _)| *of == expr) {
+        Some((_, column)) => Ok(column.clone()),
+        None => replaced(expr, &groups.pairs),
+    })?;
     let computed = groups.seen_within(frame)?;
     if !computed.is_empty() {
         parts.map(|expr| in_subqueries(expr, &computed))?;
@@ -227,6 +230,8 @@ fn refuse_nested(aggregate: &Expr) -> Result<()> {
 struct Groups {
     plan: LogicalPlan,
     pairs: Vec<(Expr, Expr)>,
+    /// Keys of sets that are literals, which the same literals within expressions are not.
+    literals: Vec<(Expr, Expr)>,
 }
 
 impl Groups {
@@ -264,16 +269,19 @@ impl Groups {
         };
         let first = schema.fields().len() - computed;
         let mut pairs: Vec<(Expr, Expr)> = Vec::with_capacity(sources.len() + calls.len());
+        let mut literals = Vec::new();
         for (place, key) in sources.into_iter().enumerate() {
-            // A literal is the same in each group, but NULL where its key is in no set.
-            if has_sets || !is_literal(&key) {
-                pairs.push((key, column(place)));
+            match is_literal(&key) {
+                true => literals.push((key, column(place))),
+                false => pairs.push((key, column(place))),
             }
         }
+        // A literal is the same in each group, but NULL where its key is in no set.
+        literals.retain(|_| has_sets);
         for (place, call) in aggregates.iter().enumerate() {
             pairs.push((call.clone(), column(first + place)));
         }
-        Ok(Self { plan: LogicalPlan::Aggregate(aggregate), pairs })
+        Ok(Self { plan: LogicalPlan::Aggregate(aggregate), pairs, literals })
     }
 }
 

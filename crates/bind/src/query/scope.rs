@@ -231,7 +231,7 @@ impl<'a> Scope<'a> {
         self.frame.map(|frame| (0, frame)).into_iter().chain((1..).zip(self.frames_around()))
     }
 
-    /// Returns the column of a name whose relation is written before it, in the nearest frame that has both.
+    /// Returns the column of a name whose relation is written before it, in the nearest frame that has this.
     ///
     /// # Errors
     /// `Syntax` (42702) for one that is in several relations of that name.
@@ -239,9 +239,11 @@ impl<'a> Scope<'a> {
         for parts in (2..=name.len().min(4)).rev() {
             let (relation, column) = name[..parts].split_at(parts - 1);
             for (depth, frame) in self.frames() {
-                let found = qualified_in(frame, relation, &column[0])?;
-                if let Some(seen) = found {
-                    return Ok(Some(Named { seen, depth, parts }));
+                // A relation further out is another one, also where this one has no such column.
+                let Some(of) = called(frame, relation)? else { continue };
+                match one(meant(&of.columns, &column[0]), frame, &column[0], of.name.last())? {
+                    Some(seen) => return Ok(Some(Named { seen, depth, parts })),
+                    None => break,
                 }
             }
         }
@@ -275,12 +277,6 @@ impl<'a> Scope<'a> {
         let table = table.last().map(fold);
         external(no_column(&fold(column), table.as_deref(), name[0].span, known))
     }
-}
-
-/// Returns the column of one of the relations of a name.
-fn qualified_in(frame: &Frame, relation: &[Ident], column: &Ident) -> Result<Option<Seen>> {
-    let Some(found) = called(frame, relation)? else { return Ok(None) };
-    one(meant(&found.columns, column), frame, column, found.name.last())
 }
 
 /// Returns the relation of a name.

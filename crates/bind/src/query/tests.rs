@@ -4,10 +4,9 @@ use super::bind_query;
 use super::frame::{Meant, Seen, meant};
 use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, Field, Int64Type};
-use datafusion::datasource::{MemTable, ViewTable};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, lit};
+use datafusion::logical_expr::{LogicalPlan, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Ident, Query, Statement};
@@ -16,8 +15,6 @@ use datafusion::sql::sqlparser::parser::Parser;
 use futures::executor::block_on;
 use hypostyle_error::column_name::{unmarked_name, unmarked_text};
 use hypostyle_error::from_datafusion;
-use hypostyle_sql::parse::{Extension, parse};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Returns a session with the tables `t (a, b)`, `u (b, c)`, `l (k, items)` and `s (id, point)`.
@@ -405,87 +402,6 @@ fn names_without_quotes_mean_columns_in_other_capitals() {
     }
     assert_eq!(found(Ident::with_quote('"', "A")), "A");
     assert_eq!(found(Ident::with_quote('"', "ONLY")), "nothing");
-}
-
-/// Returns the statements of a file of tests that are expected to succeed.
-fn statements_of(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).unwrap();
-    let records = text.split("\n\n").map(|record| {
-        let lines = record.lines().skip_while(|line| line.starts_with('#') || line.is_empty());
-        lines.collect::<Vec<_>>()
-    });
-    let sql = records.filter_map(|lines| {
-        let (first, sql) = lines.split_first()?;
-        let succeeds = first.starts_with("query ") || first.starts_with("statement ok");
-        let sql = sql.iter().take_while(|line| !line.starts_with("----"));
-        succeeds.then(|| sql.copied().collect::<Vec<_>>().join("\n"))
-    });
-    sql.collect()
-}
-
-/// Registers what a definition defines, without rows.
-fn define(context: &SessionContext, statement: DfStatement) -> Result<()> {
-    match block_on(context.state().statement_to_plan(statement))? {
-        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(table)) => {
-            let rows = MemTable::try_new(table.input.schema().inner().clone(), vec![Vec::new()])?;
-            context.register_table(table.name, Arc::new(rows))?;
-        }
-        LogicalPlan::Ddl(DdlStatement::CreateView(view)) => {
-            let rows = ViewTable::new(Arc::unwrap_or_clone(view.input), None);
-            context.register_table(view.name, Arc::new(rows))?;
-        }
-        _ => {}
-    }
-    Ok(())
-}
-
-/// Binds a query both ways, and returns how the second one differs, if the first one succeeds.
-fn difference(state: &SessionState, statement: DfStatement, query: &Query) -> Option<String> {
-    let before = block_on(crate::bind_statement(state, statement)).ok()?;
-    let types = |plan: &LogicalPlan| {
-        let fields = plan.schema().fields().iter();
-        fields.map(|field| field.data_type().clone()).collect::<Vec<_>>()
-    };
-    match block_on(bind_query(state, query)) {
-        Err(error) => Some(from_datafusion(error).message().to_string()),
-        Ok(after) if types(&after) == types(&before) => None,
-        Ok(after) => Some(format!("{:?} became {:?}", types(&before), types(&after))),
-    }
-}
-
-/// Those whose tables or functions the session of this test lacks are left out, because they are not bound
-/// before.
-#[test]
-#[ignore = "the binder of queries is not switched on yet"]
-fn each_select_of_the_tests_is_bound_as_before() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sql");
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let (mut compared, mut differences) = (0, Vec::new());
-    for path in files.iter().filter(|path| path.extension().is_some_and(|ending| ending == "slt")) {
-        let context = SessionContext::new();
-        for sql in statements_of(path) {
-            let Ok(statement) = parse(&sql, &Extension::NONE) else { continue };
-            let query = match &statement {
-                DfStatement::Statement(inner) => match inner.as_ref() {
-                    Statement::Query(query) => Some(query.as_ref().clone()),
-                    _ => None,
-                },
-                _ => None,
-            };
-            match query {
-                None => _ = define(&context, statement),
-                Some(query) => {
-                    compared += 1;
-                    let difference = difference(&context.state(), statement, &query);
-                    differences.extend(difference.map(|what| format!("{}: {sql}\n  {what}", path.display())));
-                }
-            }
-        }
-    }
-    let shown = differences.iter().take(100).cloned().collect::<Vec<_>>().join("\n");
-    assert!(differences.is_empty(), "{} of {compared} differ:\n{shown}", differences.len());
 }
 
 /// An error of a session is told as one of ours.
