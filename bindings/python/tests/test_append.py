@@ -218,7 +218,7 @@ def test_rows(con):
         ({"a": [1, 2], "b": [1]}, 'column "b" has 1 rows, but column "a" has 2'),
         ({"a": [1, "x"]}, 'column "a", row 1: the value is a VARCHAR, but the rows before are BIGINT'),
         ({"a": [1, object()]}, 'column "a", row 1: a value of the Python type object'),
-        ({"a": [2**200]}, 'column "a", row 0'),
+        ({"a": [2**300]}, 'column "a", row 0'),
         ({"a": np.zeros(2, complex)}, 'column "a" has the NumPy dtype complex128'),
         ({"a": np.zeros((2, 2, 2))}, 'column "a" has 3 dimensions'),
         ({"a": 5}, 'column "a" is a int'),

@@ -18,6 +18,7 @@ pub fn register(context: &SessionContext) {
 
 /// Says whether a function reads files.
 fn is_of_files(name: &str) -> bool {
+    let name = name.to_lowercase();
     name.starts_with("read_") || name.starts_with("sniff_") || name == "glob"
 }
 

@@ -116,7 +116,7 @@ async fn csv_options_are_obeyed() {
     );
     assert_eq!(
         select(&format!(
-            "SELECT name FROM READ_CSV('{plain}', skip = 1, names => ['a', 'name']) WHERE a > 1"
+            "SELECT name FROM read_csv('{plain}', skip = 1, names => ['a', 'name']) WHERE a > 1"
         ))
         .await,
         "B, \"b\" NULL"

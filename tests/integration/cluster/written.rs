@@ -161,8 +161,8 @@ fn a_statement_that_reaches_no_replica_does_not_try_twice() {
     assert_eq!(on_each(&cluster, "SELECT count(*), sum(k) FROM t"), vec![vec!["5|15"]; 3]);
 }
 
-/// Connections that count what other nodes hear to be published, and how much of that the first node's readers
-/// do not have yet.
+/// Connections that count what other nodes hear to be published, and how much of that the first node's
+/// readers do not have yet.
 struct Early {
     wires: Arc<Wires>,
     heard: AtomicUsize,

@@ -314,8 +314,8 @@ def plain_object(value: Any) -> Any:
     """Return a NumPy scalar, or an array, as Python objects; called by the native module.
 
     Raises:
-        ValueError: the value is finer than microseconds or in a year that Python's datetime has not, or is of a
-            dtype that Python has no class for.
+        ValueError: the value is finer than microseconds or in a year that Python's datetime has not, or is of
+            a dtype that Python has no class for.
     """
     if not hasattr(value, "dtype"):
         # An item of an array of objects, or of a pandas Series.

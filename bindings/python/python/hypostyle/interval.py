@@ -35,7 +35,8 @@ def time_zone(name: str) -> datetime.tzinfo:
         return _zone(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise errors.DataError(
-            f'a column has the time zone "{name}", which Python does not know; CAST it to TIMESTAMPTZ or to text'
+            f'a column has the time zone "{name}", which Python does not know; '
+            "CAST it to TIMESTAMPTZ or to text"
         ) from error
 
 

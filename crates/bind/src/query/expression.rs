@@ -62,6 +62,12 @@ impl<'a> Names<'a> {
     /// # Errors
     /// `UnknownName` (42703) for nothing, and `Syntax` (42702) for one of several.
     pub fn find(&self, name: &[Ident]) -> Result<Found> {
+        let found = self.found(name)?;
+        self.scope.has_named(found.depth);
+        Ok(found)
+    }
+
+    fn found(&self, name: &[Ident]) -> Result<Found> {
         if let Some(named) = self.scope.qualified(name)? {
             return Ok(Found::of(named));
         }
@@ -270,7 +276,9 @@ pub struct Slot {
     pub own: Expr,
     field: FieldRef,
     /// The number of its frame, from the inside out; that of a subquery is the one it stands in.
-    pub depth: usize,
+    depth: usize,
+    /// The number of the nearest frame whose columns it is of; that of a subquery is of those that it names.
+    pub nearest: Option<usize>,
 }
 
 /// Binds the names and subqueries of an expression.
@@ -322,8 +330,9 @@ impl Slots<'_> {
                 if let FunctionArguments::Subquery(query) = &function.args
                     && function.name.to_string().eq_ignore_ascii_case("array")
                 {
-                    let (array, field) = subquery::array(query, self.names)?;
-                    *expr = self.bound("array", array, field, 0);
+                    let bind = || subquery::array(query, self.names);
+                    let ((array, field), nearest) = self.names.scope.nearest_named(bind)?;
+                    *expr = self.bound_near("array", array, field, nearest);
                     return Ok(());
                 }
                 if let Some(over) = &mut function.over {
@@ -332,8 +341,9 @@ impl Slots<'_> {
                 self.visit_rows(&mut function.args)?;
             }
             _ => {
-                if let Some((bound, field)) = subquery::bind(expr, self.names)? {
-                    *expr = self.bound("subquery", bound, field, 0);
+                let bind = || subquery::bind(expr, self.names);
+                if let (Some((bound, field)), nearest) = self.names.scope.nearest_named(bind)? {
+                    *expr = self.bound_near("subquery", bound, field, nearest);
                 }
             }
         }
@@ -414,8 +424,23 @@ impl Slots<'_> {
 
     /// Returns the column that stands for what has been bound.
     fn bound(&mut self, shown: &str, own: Expr, field: FieldRef, depth: usize) -> SqlExpr {
+        self.slot(shown, own, field, (depth, Some(depth)))
+    }
+
+    /// Returns the one of a subquery.
+    fn bound_near(&mut self, shown: &str, own: Expr, field: FieldRef, nearest: Option<usize>) -> SqlExpr {
+        self.slot(shown, own, field, (0, nearest))
+    }
+
+    fn slot(
+        &mut self,
+        shown: &str,
+        own: Expr,
+        field: FieldRef,
+        (depth, nearest): (usize, Option<usize>),
+    ) -> SqlExpr {
         let name = format!("{shown}{ONE_OF}{}", self.found.len());
-        self.found.push(Slot { name: name.clone(), own, field, depth });
+        self.found.push(Slot { name: name.clone(), own, field, depth, nearest });
         SqlExpr::Identifier(Ident::with_quote('"', name))
     }
 
@@ -465,7 +490,7 @@ fn told_apart(lambda: &mut LambdaFunction, tables: &Tables<'_>) -> Vec<(String, 
     };
     let named = parameters.iter_mut().map(|parameter| {
         let own = fold(&parameter.name);
-        let other = tables.new_name(&own);
+        let other = tables.new_parameter(&own);
         parameter.name = Ident::with_quote('"', &other);
         (own, other)
     });

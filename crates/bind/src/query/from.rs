@@ -107,7 +107,12 @@ fn table(name: &ObjectName, alias: Option<&TableAlias>, scope: &Scope<'_>) -> Re
     if let [name] = parts.as_slice()
         && let Some(rows) = scope.definition(name)
     {
-        return relation(rows.clone(), alias, Some(name), scope);
+        let mut frame = relation(rows.clone(), alias, Some(name), scope)?;
+        if alias.is_none() {
+            // It is told from tables of that name, which stand in a schema.
+            frame.relations.iter_mut().for_each(|of| of.name = vec![String::new(), name.clone()]);
+        }
+        return Ok(frame);
     }
     let reference = match parts.as_slice() {
         [table] => TableReference::bare(table.as_str()),
@@ -329,7 +334,12 @@ fn lists(exprs: &[SqlExpr], around: &Scope<'_>) -> Result<Rows> {
                     values.push(field_of(around.tables.state, bound.clone(), field.name())?);
                 }
             }
-            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Null => {
+            DataType::Null => {
+                let list = DataType::new_list(DataType::Int32, true);
+                names.push("unnest".to_string());
+                values.push(Expr::Unnest(Unnest::new(bound.cast_to(&list, empty.plan.schema())?)));
+            }
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
                 names.push("unnest".to_string());
                 values.push(Expr::Unnest(Unnest::new(bound)));
             }

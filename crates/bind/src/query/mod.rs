@@ -83,7 +83,9 @@ fn bound(query: &Query, scope: &Scope<'_>) -> Result<Rows> {
         SetExpr::Select(select) => select::bind(select, query.order_by.as_ref(), &scope)?,
         body => {
             let rows = set_operation::bind(body, &scope)?;
-            check_keys(query, &rows.names).map_err(external)?;
+            if matches!(body, SetExpr::SetOperation { .. } | SetExpr::Query(_)) {
+                check_keys(query, &rows.names).map_err(external)?;
+            }
             order::of_result(rows, query.order_by.as_ref(), &scope)?
         }
     };

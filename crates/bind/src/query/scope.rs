@@ -19,13 +19,15 @@ use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::plain::alias_of;
 use hypostyle_sql::walk::walk;
 use hypostyle_types::{Error, ErrorKind};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Operators, values and calls of an item that others name.
 const NAMED_PARTS_MAX: usize = 4_096;
+/// The number of the first parameter of a lambda: no expression has so many names and subqueries.
+const PARAMETERS: usize = 1 << 40;
 /// Those of all items that are named in a statement.
 const ALL_NAMED_PARTS_MAX: usize = 131_072;
 
@@ -40,6 +42,8 @@ pub struct Tables<'a> {
     sources: HashMap<ResolvedTableReference, Arc<dyn TableSource>>,
     /// The names that were made for what has none.
     made: Cell<usize>,
+    /// The frames whose columns have been named, each as often as one was.
+    named: RefCell<Vec<usize>>,
     /// How many parts the items have that were named, each as often as it was.
     parts: Cell<usize>,
     /// What the statement calls its relations, each as often as it does.
@@ -69,7 +73,15 @@ impl<'a> Tables<'a> {
         }
         let mut relations = Relations(HashMap::new());
         let _all = walk(query, &mut relations);
-        Ok(Self { state, binder, sources, made: Cell::new(0), parts: Cell::new(0), relations: relations.0 })
+        Ok(Self {
+            state,
+            binder,
+            sources,
+            made: Cell::new(0),
+            named: RefCell::default(),
+            parts: Cell::new(0),
+            relations: relations.0,
+        })
     }
 
     /// Returns the rows of a table, if it is there.
@@ -80,6 +92,13 @@ impl<'a> Tables<'a> {
     /// Says whether the statement has several relations of a name, in whatever schemas and clauses.
     pub fn has_several(&self, name: &str) -> bool {
         self.relations.get(name).is_some_and(|count| *count > 1)
+    }
+
+    /// Returns a name for the parameter of a lambda, which no slot of an expression has, either.
+    pub fn new_parameter(&self, shown: &str) -> String {
+        let number = PARAMETERS + self.made.get();
+        self.made.set(self.made.get() + 1);
+        format!("{shown}{ONE_OF}{number}")
     }
 
     /// Counts the parts of an item that another one names, and so has within it: items that name each other
@@ -258,6 +277,25 @@ impl<'a> Scope<'a> {
         one(frame.column(name), frame, name, None)
     }
 
+    /// Keeps in mind that a column of a frame has been named.
+    pub fn has_named(&self, depth: usize) {
+        if let Some(frame) = self.frame_at(depth) {
+            self.tables.named.borrow_mut().push(address_of(frame));
+        }
+    }
+
+    /// Binds a part, and returns the number of the nearest frame of here whose columns were named in it.
+    ///
+    /// # Errors
+    /// Those of the part.
+    pub fn nearest_named<T>(&self, bind: impl FnOnce() -> Result<T>) -> Result<(T, Option<usize>)> {
+        let before = self.tables.named.borrow().len();
+        let bound = bind()?;
+        let named = self.tables.named.borrow();
+        let nearest = self.frames().find(|(_, frame)| named[before..].contains(&address_of(frame)));
+        Ok((bound, nearest.map(|(depth, _)| depth)))
+    }
+
     /// Returns the error that nothing has a name.
     pub fn unknown(&self, name: &[Ident], more: impl Iterator<Item = String>) -> DataFusionError {
         // The schema of a table that is not there is no column either.
@@ -277,6 +315,11 @@ impl<'a> Scope<'a> {
         let table = table.last().map(fold);
         external(no_column(&fold(column), table.as_deref(), name[0].span, known))
     }
+}
+
+/// What tells a frame from all others while it is there.
+fn address_of(frame: &Frame) -> usize {
+    std::ptr::from_ref(frame).addr()
 }
 
 /// Returns the relation of a name.

@@ -1,20 +1,18 @@
 //! Subqueries in expressions: for one value, EXISTS, IN, ANY, ALL and ARRAY, bound where they stand. And the
 //! aggregates in them that are of the rows around.
 
-use crate::query::expression::{self, Names, Slot, Slots, call};
-use crate::query::frame::Frame;
+use crate::query::expression::{self, Names, Slots, call};
 use crate::query::refusal::{internal, refused, unsupported};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Spans};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
 use datafusion::logical_expr::{
     Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
 };
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr as SqlExpr, Query};
-use hypostyle_plan::unnest::references;
 use std::sync::Arc;
 
 /// A subquery with what it gives in an expression.
@@ -174,42 +172,13 @@ fn depth_of(call: &Expr, slots: &Slots<'_>) -> Result<Option<usize>> {
     let mut nearest: Option<usize> = None;
     call.apply(|part| {
         if let Some(slot) = slots.slot_of(part)
-            && let Some(depth) = depth_of_slot(slot, slots)?
+            && let Some(depth) = slot.nearest
         {
             nearest = Some(nearest.map_or(depth, |other| other.min(depth)));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(nearest.filter(|depth| *depth > 0))
-}
-
-/// Returns the number of the nearest frame whose columns stand behind a slot: a subquery is of those that it
-/// names.
-fn depth_of_slot(slot: &Slot, slots: &Slots<'_>) -> Result<Option<usize>> {
-    let mut subqueries = Vec::new();
-    each_subquery(&slot.own, &mut |plan| {
-        subqueries.push(plan.clone());
-        Ok(())
-    })?;
-    if subqueries.is_empty() {
-        return Ok(Some(slot.depth));
-    }
-    let names_its_own = !slot.own.column_refs().is_empty();
-    let is_named = |frame: &Frame| {
-        let rows = frame.plan.schema();
-        let is_outer = |part: &Expr| {
-            Ok(matches!(part, Expr::OuterReferenceColumn(_, column) if rows.has_column(column)))
-        };
-        Ok::<_, DataFusionError>(
-            slot.own.exists(is_outer)? || subqueries.iter().any(|plan| !references(plan, rows).is_empty()),
-        )
-    };
-    for (depth, frame) in slots.names.scope.frames() {
-        if depth == 0 && names_its_own || is_named(frame)? {
-            return Ok(Some(depth));
-        }
-    }
-    Ok(None)
 }
 
 /// Has the frame of a depth compute an aggregate, and returns its column.
