@@ -55,15 +55,16 @@ final class Texts {
         return Double.isNaN(value) ? "NaN" : value > 0 ? "inf" : "-inf";
     }
 
-    /** Writes digits plainly from 1e-5 up to 1e16, else with an exponent. */
+    /** Writes digits plainly from 1e-4 up to 1e16, else with an exponent of two digits or more, and its sign. */
     private static String written(BigDecimal number, boolean isNegative) {
         if (number.signum() == 0) {
             return isNegative ? "-0.0" : "0.0";
         }
         BigDecimal digits = number.stripTrailingZeros();
         int exponent = digits.precision() - digits.scale() - 1;
-        if (exponent < -5 || exponent >= 16) {
-            return digits.scaleByPowerOfTen(-exponent).stripTrailingZeros().toPlainString() + "e" + exponent;
+        if (exponent < -4 || exponent >= 16) {
+            String first = digits.scaleByPowerOfTen(-exponent).stripTrailingZeros().toPlainString();
+            return first + String.format("e%+03d", exponent);
         }
         return (digits.scale() < 1 ? digits.setScale(1) : digits).toPlainString();
     }
