@@ -2,8 +2,8 @@
 //! them within the subquery, or fail while it runs.
 
 use crate::with::common_table::step_of;
+use datafusion::common::Column;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Subquery};
@@ -14,43 +14,14 @@ use hypostyle_types::{Error, ErrorKind};
 /// Looks at the subqueries of a plan.
 ///
 /// # Errors
-/// `Unsupported` for an aggregate of columns of the query around, which is that query's, and for a
-/// volatile function in a subquery of ON; `Syntax` (42P19) for a recursive query that is read in another
-/// place than FROM of its own step, twice there, or by an aggregate, which would never end.
+/// `Unsupported` for a volatile function in a subquery of ON; `Syntax` (42P19) for a recursive query that is
+/// read in another place than FROM of its own step, twice there, or by an aggregate, which would never end.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         match node {
-            LogicalPlan::Aggregate(aggregate) => {
-                let schema = aggregate.input.schema();
-                aggregate.aggr_expr.iter().try_for_each(|expr| refuse_outer_aggregate(expr, schema))?;
-            }
             LogicalPlan::Join(join) => refuse_volatile_condition(join)?,
             LogicalPlan::RecursiveQuery(query) => check_step(&query.name, &query.recursive_term)?,
             _ => {}
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(())
-}
-
-/// Finds aggregates that belong to the query around theirs, because they name only its columns, also
-/// where these are within a subquery (ISO/IEC 9075-2, 6.9).
-fn refuse_outer_aggregate(expr: &Expr, schema: &DFSchema) -> Result<()> {
-    expr.apply(|expr| {
-        let Expr::AggregateFunction(call) = expr else { return Ok(TreeNodeRecursion::Continue) };
-        let mut free = Vec::new();
-        for subquery in subqueries_in(expr)? {
-            free.extend(free_columns(&subquery)?);
-        }
-        let names_own = !expr.column_refs().is_empty() || free.iter().any(|column| schema.has_column(column));
-        if !names_own && (expr.contains_outer() || !free.is_empty()) {
-            let message = format!(
-                "{}() names only columns of the query around its subquery, and is an aggregate of that query, which is \
-                 not supported here; compute it there, \
-                 in a subquery in FROM",
-                call.func.name()
-            );
-            return Err(external(Error::unsupported(message)));
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
