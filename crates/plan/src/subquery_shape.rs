@@ -38,7 +38,10 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
             is_odd_test(subquery, false)
                 || has_distant_references(subquery)
                 || seeks_subquery(test)
-                || casts_a_key(test, node)
+                || match node.inputs().as_slice() {
+                    [rows] => casts_a_key(test, rows.schema()),
+                    _ => casts_a_key(test, node.schema()),
+                }
         }
         _ => false,
     };
@@ -72,17 +75,13 @@ pub fn seeks_subquery(test: &InSubquery) -> bool {
 
 /// Says whether what an IN finds gets another type, and is a column by which rows are selected for outer
 /// values. DataFusion needs both then, and calls both alike.
-fn casts_a_key(test: &InSubquery, node: &LogicalPlan) -> bool {
+pub fn casts_a_key(test: &InSubquery, rows: &DFSchema) -> bool {
     let Subquery { subquery, outer_ref_columns, .. } = &test.subquery;
     if outer_ref_columns.is_empty() {
         return false;
     }
     let found = subquery.schema().field(0);
-    let is_of_type = |rows: &DFSchema| test.expr.get_type(rows).is_ok_and(|of| of == *found.data_type());
-    let are_alike = match node.inputs().as_slice() {
-        [rows] => is_of_type(rows.schema()),
-        _ => is_of_type(node.schema()),
-    };
+    let are_alike = test.expr.get_type(rows).is_ok_and(|of| of == *found.data_type());
     let is_key = |condition: &Expr| {
         condition.contains_outer()
             && condition.column_refs().into_iter().any(|column| column.name == *found.name())

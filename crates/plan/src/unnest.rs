@@ -12,7 +12,7 @@
 use crate::computed_once::{computed_apart, is_computed_once};
 use crate::outer_references::{is_dependent, is_lateral};
 use crate::subquery_guards::{Guards, is_at_risk, truth_of_row, value_of_row};
-use crate::subquery_shape::{is_odd_anti, is_odd_test, seeks_subquery, tested};
+use crate::subquery_shape::{casts_a_key, is_odd_anti, is_odd_test, seeks_subquery, tested};
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
@@ -306,6 +306,7 @@ impl Unnesting<'_> {
                 !is_odd_anti(test, denied, filter.input.schema())
                     && !is_odd_test(subquery, false)
                     && !seeks_subquery(test)
+                    && !casts_a_key(test, filter.input.schema())
                     && !is_named_within(subquery, filter.input.schema())
             }
             _ => false,

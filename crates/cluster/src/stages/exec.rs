@@ -160,7 +160,10 @@ impl Running {
 fn broken_off(error: DataFusionError) -> DataFusionError {
     // A task that has lost another one tells it as its own error.
     let is_of_nodes = |error: &Error| error.kind() == ErrorKind::Connection && error.sqlstate() != "08P01";
-    if !of_node(&error).is_some_and(|error| is_elsewhere(error) || is_of_nodes(error)) {
+    // So is that of one that asks for the rows of a lost one once more.
+    let is_asked_twice = |error: &Error| error.message().contains("was already consumed");
+    let is_lost = |error: &Error| is_elsewhere(error) || is_of_nodes(error) || is_asked_twice(error);
+    if !of_node(&error).is_some_and(is_lost) {
         return error;
     }
     let message =
